@@ -1,0 +1,145 @@
+"""Activations saved for the backward pass, bytes a token and layer, by saved set."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+import numpy as np
+
+from ..inputs import Frozen
+from ..models.backend import backend
+from ..models.stack import stack, stack_names
+from ..models.strategy import BACKENDS
+from ..models.transformer import Block
+from .columns import Floats, Ints
+from .law import law
+from .layout import Layout
+from .terms import Note, Term, kib
+
+_SAVED = Note(
+    "T (u / split + s / t) K_i; u unsplit, s split bytes a token",
+    "arXiv 2205.05198 section 4; FSDP memory oracle (exact)",
+    "D",
+)
+_LIVE = Note("one layer's saved set at T tokens", "inside the backward of the largest layer", "D")
+_INPUT = Note("2 T h / split a micro-batch in flight", "embedding output on the first stage", "D")
+
+
+class SavedSet(Frozen):
+    """Multiples of the block's widths that one layer saves, bytes a token.
+
+    Unsplit by tensor parallel: `hidden`. Split: queries, keys, values, attention output, softmax
+    statistics (`heads`), and feed-forward widths.
+    """
+
+    hidden: float
+    query: float
+    key: float
+    value: float
+    output: float
+    heads: float
+    gated: float
+    plain: float
+    source: str
+
+
+@cache
+def saved_sets() -> dict[str, SavedSet]:
+    """All saved sets by name."""
+    text = (files(__package__) / "catalogue" / "saved_sets.json").read_text(encoding="utf-8")
+    return {name: SavedSet(**entry) for name, entry in json.loads(text).items()}
+
+
+def saved_bytes(block: Block, hidden: int, name: str) -> tuple[float, float, float]:
+    """(unsplit, split, dispatched) bytes a token of one layer under the saved set `name`.
+
+    `dispatched` are the routed copies of hidden states: on a rank they count times
+    expert_tensor_parallel / tensor_parallel. Llama-3 8B under `fused` saves 34.0 h = 139,392 bytes.
+    """
+    saved = saved_sets()[name]
+    attention, forward = block.attention, block.feed_forward
+    latent = ((attention.kv_rank or 0) + attention.q_rank) * (1.0 if saved.query else 0.0)
+    value_width = attention.output_width if attention.kv_rank else attention.kv_width
+    unsplit = saved.hidden * hidden + 2.0 * latent
+    split = (
+        saved.query * attention.query_width
+        + saved.key * attention.kv_width
+        + saved.value * value_width
+        + saved.output * attention.output_width
+        + saved.heads * attention.heads
+    )
+    each = saved.gated if forward.gated else saved.plain
+    if not forward.experts:
+        return unsplit, split + each * forward.width, 0.0
+    routed = forward.experts_per_token * law("expert_imbalance")
+    split += each * (forward.shared_width + routed * forward.width)
+    if not each:
+        return unsplit, split, 0.0
+    return unsplit + 4.0 * forward.experts + 2.0 * hidden, split, 4.0 * routed * hidden
+
+
+def _by_set(layout: Layout, codes: Ints, names: tuple[str, ...]) -> Floats:
+    """Bytes a layer saves on a rank for one micro-batch, (n, kinds); `codes` index `names` a row."""
+    t = layout.tensor.astype(np.float64)
+    grid = layout.strategies.expert_tensor_parallel / t
+    columns = []
+    for block in layout.blocks:
+        table = np.array([saved_bytes(block, layout.transformer.hidden_size, name) for name in names])
+        unsplit, split, dispatched = table[codes].T
+        columns.append((unsplit / layout.split_tokens + split / t + dispatched * grid) * layout.tokens)
+    return np.stack(columns, axis=1)
+
+
+@dataclass(frozen=True)
+class Saved:
+    """Bytes a layer saves for one micro-batch, (n, kinds): plain, selectively and fully recomputed."""
+
+    plain: Floats
+    selective: Floats
+    full: Floats
+
+    @classmethod
+    def of(cls, layout: Layout) -> Saved:
+        """The sets follow the software stack and the backend."""
+        s = layout.strategies
+        names = tuple(saved_sets())
+        plain = np.array([names.index(stack(name).activation_set) for name in stack_names()])
+        op = np.array([names.index(_selective(name)) for name in BACKENDS])
+        whole = np.full(len(s), names.index("input"))
+        return cls(
+            _by_set(layout, plain[s.software_stack], names),
+            _by_set(layout, op[s.backend], names),
+            _by_set(layout, whole, names),
+        )
+
+
+def _selective(name: str) -> str:
+    chosen = backend(name).selective_set
+    return "input" if chosen == "none" else chosen
+
+
+def activation_terms(layout: Layout, moment: str) -> list[Term]:
+    """Saved activations (forward, backward) and the live layer (backward); none at the other moments."""
+    if moment not in ("forward", "backward"):
+        return []
+    saved = Saved.of(layout)
+    hidden = 2.0 * layout.tokens * layout.transformer.hidden_size / layout.split_tokens
+    terms = [
+        Term(
+            "activations",
+            "flight",
+            _SAVED,
+            kib(
+                layer=saved.plain,
+                full=np.minimum(saved.full - saved.plain, 0.0),
+                selective=np.minimum(saved.selective - saved.plain, 0.0),
+            ),
+        ),
+        Term("embedding_output", "flight", _INPUT, kib(first=hidden)),
+    ]
+    if moment == "backward":
+        terms.append(Term("live_layer", "stage", _LIVE, kib(fixed=saved.plain.max(axis=1))))
+    return terms

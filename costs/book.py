@@ -1,0 +1,186 @@
+"""The book: every term of the ledger for a layout, by memory moment and by time group."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from .activations import activation_terms
+from .buffers import buffer_terms
+from .columns import Ints
+from .host import host_terms
+from .kernels import LayerSeconds, embedding_seconds, head_seconds, memory_rate, stack_constant
+from .law import law
+from .layout import Layout
+from .logits import logits_terms
+from .optimizer import host_step_term, optimizer_term, parameter_copy_term
+from .overlap import (
+    context_term,
+    expert_term,
+    pipeline_term,
+    replica_term,
+    sharded_raw_term,
+    sharded_term,
+    step_raw_term,
+    step_term,
+    tensor_term,
+)
+from .runtime import fragmentation_terms, runtime_terms
+from .states import rank_parameters, state_terms
+from .terms import PIECES, Note, Term, ns
+
+MOMENTS = ("forward", "backward", "gradients", "step")
+"""Peak moments: end of forward at the loss, inside the backward, end of backward, optimizer step."""
+
+_COMPUTE = Note("G gemm + A attention + M memory + casts, forward and backward", "measured curves", "M", "s")
+_AGAIN = Note("the forward of a recomputed layer, or its dropped part", "arXiv 2205.05198", "P", "s")
+_HOST = Note("host_added_seconds a layer and micro-batch", "regression of 2026-11", "M", "s")
+_ADD = Note("GA 10 N / HBM a micro-batch", "regression of 2026-11", "M", "s")
+_FIXED = Note("fixed_seconds a step", "regression of 2026-11", "M", "s")
+
+
+@dataclass(frozen=True)
+class Book:
+    """All terms of n strategies. Memory terms are in KiB, time terms in nanoseconds."""
+
+    layout: Layout
+
+    def allocated(self, moment: str) -> list[Term]:
+        """What the framework allocates at `moment`, with stream pools."""
+        return [
+            *state_terms(self.layout, moment),
+            *activation_terms(self.layout, moment),
+            *logits_terms(self.layout, moment),
+            *buffer_terms(self.layout, moment),
+        ]
+
+    @cached_property
+    def memory(self) -> dict[str, list[Term]]:
+        """Terms on a card at each peak moment: allocated, fragmentation, runtime."""
+        runtime = runtime_terms(self.layout)
+        found = {}
+        for moment in MOMENTS:
+            allocated = self.allocated(moment)
+            found[moment] = [*allocated, *fragmentation_terms(allocated), *runtime]
+        return found
+
+    @cached_property
+    def host(self) -> list[Term]:
+        """Terms in host memory that one card brings."""
+        return host_terms(self.layout)
+
+    @cached_property
+    def work(self) -> LayerSeconds:
+        """Seconds of a layer's work."""
+        return LayerSeconds.of(self.layout)
+
+    @cached_property
+    def chunk(self) -> list[Term]:
+        """Time of one chunk for one micro-batch; head and embedding spread over a stage's chunks."""
+        layout, work = self.layout, self.work
+        terms = [
+            Term(
+                "compute",
+                "chunk",
+                _COMPUTE,
+                ns(
+                    layer=work.forward + work.backward,
+                    first=embedding_seconds(layout),
+                    last=head_seconds(layout),
+                ),
+            ),
+            Term("recompute", "chunk", _AGAIN, ns(full=work.full, selective=work.selective)),
+            self._host_overhead(),
+            self._accumulation(),
+            tensor_term(layout),
+            context_term(layout, work),
+            expert_term(layout),
+            pipeline_term(layout),
+            sharded_term(layout, work),
+            parameter_copy_term(layout, work),
+        ]
+        return [self._spread(term) for term in terms]
+
+    @cached_property
+    def tail(self) -> list[Term]:
+        """Time of a stage once a step."""
+        layout = self.layout
+        fixed = Term("framework", "stage", _FIXED, ns(fixed=stack_constant(layout, "fixed_seconds")))
+        return [
+            step_term(layout),
+            replica_term(layout, self.work),
+            optimizer_term(layout),
+            host_step_term(layout),
+            fixed,
+        ]
+
+    @cached_property
+    def raw_chunk(self) -> list[Term]:
+        """Communication of a chunk that is hidden in part: its whole time."""
+        return [self._spread(sharded_raw_term(self.layout))]
+
+    @cached_property
+    def raw_tail(self) -> list[Term]:
+        """Communication once a step that is hidden in part: its whole time."""
+        return [step_raw_term(self.layout)]
+
+    def _host_overhead(self) -> Term:
+        each = np.broadcast_to(
+            stack_constant(self.layout, "host_added_seconds")[:, None], self.work.forward.shape
+        )
+        return Term("host_overhead", "chunk", _HOST, ns(layer=each))
+
+    def _accumulation(self) -> Term:
+        layout = self.layout
+        each = law("accumulation_bytes") * stack_constant(layout, "accumulation_factor") / memory_rate(layout)
+        return Term(
+            "accumulation",
+            "chunk",
+            _ADD,
+            ns(
+                layer=rank_parameters(layout) * each[:, None],
+                first=layout.embedding * each,
+                last=layout.head * each,
+            ),
+        )
+
+    def _spread(self, term: Term) -> Term:
+        chunks = self.layout.strategies.virtual_pipeline
+        pieces = {
+            name: -(-value // chunks) if name in ("first", "last") else value
+            for name, value in term.coefficients.items()
+        }
+        return Term(term.name, term.per, term.note, pieces)
+
+
+@dataclass(frozen=True)
+class Sum:
+    """Terms of one group added up: coefficients (n,) for fixed, first, last and (n, kinds) by count.
+
+    `stage` holds what is counted over a stage (or one chunk, for chunk groups), `flight` what is
+    counted for every chunk in flight.
+    """
+
+    stage: dict[str, Ints]
+    flight: dict[str, Ints]
+
+    @classmethod
+    def of(cls, terms: Sequence[Term], rows: int, kinds: int) -> Sum:
+        """The sum of `terms`, each of length `rows`."""
+        stage, flight = _zeros(rows, kinds), _zeros(rows, kinds)
+        for term in terms:
+            target = flight if term.per == "flight" else stage
+            for piece, value in term.coefficients.items():
+                wide = target[piece].ndim == 2 and value.ndim == 1
+                target[piece] += value[:, None] if wide else value
+        return cls(stage, flight)
+
+
+def _zeros(rows: int, kinds: int) -> dict[str, Ints]:
+    return {
+        piece: np.zeros(rows if piece in ("fixed", "first", "last") else (rows, kinds), dtype=np.int64)
+        for piece in PIECES
+    }

@@ -1,0 +1,91 @@
+"""Seconds of collectives: measured curves inside an island, shared NICs and latency beyond."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..hardware import Cluster, saturating_seconds
+from ..hardware.catalogue import collective_curve, network, p2p_bytes_per_s
+from .columns import Floats
+from .layout import Group, Layout
+
+Kind = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all"]
+Rate = Callable[[Floats], Floats]
+
+
+def seconds(layout: Layout, kind: Kind, payload: Floats, group: Group) -> Floats:
+    """Seconds of one collective of `payload` bytes (the full tensor), (n,) or (n, kinds).
+
+    Bus bytes W = S (n-1)/n, twice that for an all-reduce; time = W / busbw (nccl-tests convention).
+    Groups of equal size and place share one curve, so each is looked up once.
+    """
+    found = np.zeros_like(payload)
+    places = np.stack([group.size, group.per_island, group.level], axis=1)
+    unique, inverse = np.unique(places, axis=0, return_inverse=True)
+    inverse = inverse.reshape(-1)
+    for index, (size, per_island, level) in enumerate(unique.tolist()):
+        if size < 2:
+            continue
+        rows = inverse == index
+        share = (size - 1) / size * (2.0 if kind == "all_reduce" else 1.0)
+        found[rows] = _one(layout.cluster, kind, payload[rows] * share, size, per_island, level)
+    return found
+
+
+def _one(cluster: Cluster, kind: Kind, bus: Floats, size: int, per_island: int, level: int) -> Floats:
+    """Seconds of `bus` bytes in a group of `size`, `per_island` of it in each island."""
+    tiers = cluster.tiers().tiers
+    if size <= per_island:
+        return collective_curve(cluster.node.gpu, size, kind).seconds(bus)
+    tier = tiers[max(level, 1)]
+    rate = per_island * tier.bandwidth_bytes_per_s
+    if per_island > 1:
+        rate = min(rate, collective_curve(cluster.node.gpu, per_island, kind).rate_bytes_per_s)
+    law = network()
+    if kind == "all_to_all":
+        islands = -(-size // per_island)
+        away = (islands - 1) / islands
+        return latency(size, islands) + bus * away / (tier.bandwidth_bytes_per_s * law.all_to_all_share)
+    return saturating_seconds(
+        bus,
+        rate_bytes_per_s=rate,
+        half_bytes=law.half_size_bytes(size, cluster.node.fabric),
+        half_exponent=law.half_exponent,
+        floor_seconds=latency(size, -(-size // per_island)),
+    )
+
+
+def latency(size: int, islands: int) -> float:
+    """Least latency of ring and tree, seconds; a gather is half an all-reduce."""
+    law = network()
+    ring = float(law.ring_seconds(size - 1, islands - 1))
+    tree = float(law.tree_seconds(max(size // islands, 1), islands))
+    return min(ring, tree)
+
+
+def point_to_point(layout: Layout, payload: Floats, group: Group) -> Floats:
+    """Seconds to hand `payload` bytes to the neighbouring stage."""
+    tiers = layout.cluster.tiers().tiers
+    inside = p2p_bytes_per_s(layout.cluster.node.gpu)
+    rates = np.array([inside] + [tier.bandwidth_bytes_per_s for tier in tiers[1:]], dtype=np.float64)
+    law = network()
+    wait = np.array([law.ring_inner_step_seconds] + [law.ring_network_step_seconds] * (len(tiers) - 1))
+    times: NDArray[np.float64] = payload / rates[group.level] + wait[group.level]
+    return np.where(group.size > 1, times, 0.0)
+
+
+def bucketed(layout: Layout, kind: Kind, payload: Floats, bucket_bytes: Floats, group: Group) -> Floats:
+    """Seconds of `payload` bytes moved in buckets: the rate of one bucket, so linear in the payload."""
+    one = seconds(layout, kind, bucket_bytes, group)
+    rate = one / np.maximum(bucket_bytes, 1.0)
+    return payload * rate
+
+
+def fsdp_factor(layout: Layout, group: Group) -> Floats:
+    """FSDP gathers that leave the island reach only a share of the NIC: the factor on their time."""
+    outside = (group.size > group.per_island) & layout.strategies.is_("backend", "fsdp")
+    return np.where(outside, 1.0 / network().fsdp_share, 1.0)

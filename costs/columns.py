@@ -1,0 +1,202 @@
+"""Strategies as columns: one numpy array a knob, and the integers of their stages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..models.backend import backend
+from ..models.stack import stack_names
+from ..models.recipe import losses
+from ..models.strategy import (
+    BACKENDS,
+    GRADIENT_DTYPES,
+    PLACES,
+    PRECISIONS,
+    RANK_ORDERS,
+    Stage,
+    Strategy,
+)
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+WORDS: dict[str, tuple[str, ...]] = {
+    "backend": BACKENDS,
+    "software_stack": tuple(stack_names()),
+    "precision": PRECISIONS,
+    "gradient_dtype": GRADIENT_DTYPES,
+    "loss_kernel": tuple(sorted(losses())),
+    "offload_optimizer": PLACES,
+    "offload_params": PLACES,
+    "rank_order": RANK_ORDERS,
+}
+"""Columns that hold words: the column carries the index into this tuple."""
+
+FLAGS = ("reshard_after_forward", "sequence_parallel")
+
+
+def code(column: str, word: str) -> int:
+    """The integer that stands for `word` in `column`."""
+    return WORDS[column].index(word)
+
+
+@dataclass(frozen=True)
+class Strategies:
+    """Equal-length columns named as the fields of `Strategy`, without the stages."""
+
+    backend: Ints
+    software_stack: Ints
+    data_parallel: Ints
+    tensor_parallel: Ints
+    pipeline_parallel: Ints
+    context_parallel: Ints
+    expert_parallel: Ints
+    expert_tensor_parallel: Ints
+    virtual_pipeline: Ints
+    zero_stage: Ints
+    shard_group_size: Ints
+    reshard_after_forward: Ints
+    sequence_parallel: Ints
+    micro_batch_size: Ints
+    gradient_accumulation_steps: Ints
+    precision: Ints
+    gradient_dtype: Ints
+    loss_kernel: Ints
+    offload_optimizer: Ints
+    offload_params: Ints
+    rank_order: Ints
+
+    def __post_init__(self) -> None:
+        if len({len(getattr(self, name)) for name in NAMES}) > 1:
+            raise ValueError("columns differ in length")
+
+    def __len__(self) -> int:
+        return len(self.backend)
+
+    def is_(self, column: str, word: str) -> Bools:
+        """Mask of rows whose `column` holds `word`."""
+        mask: Bools = getattr(self, column) == code(column, word)
+        return mask
+
+    def by_backend(self, name: str) -> Ints:
+        """A column of the integer fact `name` of each row's backend."""
+        values = np.array([int(getattr(backend(word), name)) for word in BACKENDS], dtype=np.int64)
+        return values[self.backend]
+
+    def by_backend_overlap(self, name: str) -> Bools:
+        """Whether each row's backend hides the communication `name` (a field of `Overlap`)."""
+        values = np.array([bool(getattr(backend(word).overlap, name)) for word in BACKENDS])
+        return values[self.backend]
+
+    def take(self, rows: Bools | Ints) -> Strategies:
+        """The rows of a mask or of an index array."""
+        return Strategies(**{name: getattr(self, name)[rows] for name in NAMES})
+
+    def row(self, index: int) -> dict[str, Any]:
+        """Row `index` as keyword arguments of `Strategy` (without stages)."""
+        found: dict[str, Any] = {}
+        for name in NAMES:
+            value = int(getattr(self, name)[index])
+            found[name] = WORDS[name][value] if name in WORDS else bool(value) if name in FLAGS else value
+        return found
+
+    def key(self, index: int) -> tuple[int, ...]:
+        """The row tuple, which breaks the last tie."""
+        return tuple(int(getattr(self, name)[index]) for name in NAMES)
+
+    @classmethod
+    def of(cls, strategies: Sequence[Strategy]) -> Strategies:
+        """Columns of a list of strategies."""
+        rows = [strategy.row() for strategy in strategies]
+        return cls.of_rows({name: [row[name] for row in rows] for name in NAMES})
+
+    @classmethod
+    def of_rows(cls, columns: dict[str, Sequence[Any]]) -> Strategies:
+        """Columns of lists of words, flags and integers."""
+        return cls(
+            **{
+                name: np.array(
+                    [code(name, v) if name in WORDS else int(v) for v in columns[name]], dtype=np.int64
+                )
+                for name in NAMES
+            }
+        )
+
+    @classmethod
+    def join(cls, parts: Sequence[Strategies]) -> Strategies:
+        """Rows of all parts, in order."""
+        return cls(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in NAMES})
+
+
+NAMES: tuple[str, ...] = tuple(field.name for field in fields(Strategies))
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Integers of the stages of n strategies, padded to the longest pipeline: arrays (n, stages, kinds).
+
+    All are counts of layers of a kind in ONE chunk of the stage (a stage has virtual_pipeline equal
+    chunks), but for `offloaded`, which is over the whole stage. `held` (n, stages) masks real stages.
+    """
+
+    layer: Ints
+    full: Ints
+    selective: Ints
+    offloaded: Ints
+    held: Bools
+
+    @classmethod
+    def of(cls, strategies: Sequence[Strategy], kind_of_layer: Sequence[int]) -> Counts:
+        """Counts by kind of the stages of `strategies` for a stack of layers of the given kinds."""
+        kinds = max(kind_of_layer) + 1
+        prefix = np.zeros((len(kind_of_layer) + 1, kinds), dtype=np.int64)
+        for depth, kind in enumerate(kind_of_layer):
+            prefix[depth + 1] = prefix[depth]
+            prefix[depth + 1, kind] += 1
+        most = max(len(strategy.stages) for strategy in strategies)
+        shape = (len(strategies), most, kinds)
+        arrays = {name: np.zeros(shape, dtype=np.int64) for name in ("layer", "full", "selective", "offloaded")}
+        held = np.zeros(shape[:2], dtype=np.bool_)
+        for row, strategy in enumerate(strategies):
+            for stage, counts in enumerate(_by_kind(strategy, prefix)):
+                held[row, stage] = True
+                for name, count in counts.items():
+                    arrays[name][row, stage] = count
+        return cls(**arrays, held=held)
+
+
+def _by_kind(strategy: Strategy, prefix: Ints) -> Iterator[dict[str, Ints]]:
+    chunks = strategy.virtual_pipeline
+    start = 0
+    for stage in strategy.stages:
+        end = start + stage.layers
+        full = start + stage.recompute_full_layers
+        selective = full + stage.recompute_selective_layers
+        yield {
+            "layer": (prefix[end] - prefix[start]) // chunks,
+            "full": (prefix[full] - prefix[start]) // chunks,
+            "selective": (prefix[selective] - prefix[full]) // chunks,
+            "offloaded": prefix[end] - prefix[end - stage.offloaded_layers],
+        }
+        start = end
+
+
+def even_stages(layers: int, stages: int, recompute: str, offload: bool) -> tuple[Stage, ...]:
+    """Layers as even as can be, the first stages taking one more; recompute and offload for all."""
+    base, extra = divmod(layers, stages)
+    counts = [base + (1 if stage < extra else 0) for stage in range(stages)]
+    return tuple(
+        Stage(
+            layers=count,
+            recompute_full_layers=count if recompute == "full" else 0,
+            recompute_selective_layers=count if recompute == "selective" else 0,
+            offloaded_layers=count if offload else 0,
+        )
+        for count in counts
+    )

@@ -1,0 +1,34 @@
+"""Constants of the ledger that belong to no card, link or stack, each with unit, source and grade."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib.resources import files
+
+from ..inputs import Frozen
+
+
+class Constant(Frozen):
+    """A number of the ledger and where it comes from."""
+
+    value: float
+    unit: str
+    grade: str
+    source: str
+
+
+@cache
+def constants() -> dict[str, Constant]:
+    """All constants by name."""
+    text = (files(__package__) / "catalogue" / "law.json").read_text(encoding="utf-8")
+    return {name: Constant(**entry) for name, entry in json.loads(text).items()}
+
+
+def law(name: str) -> float:
+    """The value of the constant `name`.
+
+    >>> law("risky_share")
+    0.92
+    """
+    return constants()[name].value

@@ -1,0 +1,219 @@
+"""What one rank holds and processes: parameters after every cut, tokens, and groups of ranks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ..hardware import Cluster
+from ..models.counts import ModelCount, count
+from ..models.training import Training
+from ..models.transformer import Block, Transformer
+from .columns import Floats, Ints, Strategies
+
+
+@dataclass(frozen=True)
+class Group:
+    """Ranks that talk to each other, one entry a row: how many, how many share an island, and where.
+
+    `level` is the index of the smallest tier that holds the whole group.
+    """
+
+    size: Ints
+    per_island: Ints
+    level: Ints
+
+
+@dataclass(frozen=True)
+class Layout:
+    """One job on one cluster under n strategies. Arrays are (n,) or, by kind of layer, (n, kinds)."""
+
+    transformer: Transformer
+    training: Training
+    cluster: Cluster
+    strategies: Strategies
+
+    @cached_property
+    def counted(self) -> ModelCount:
+        """Parameters of the whole model."""
+        return count(self.transformer)
+
+    @cached_property
+    def blocks(self) -> tuple[Block, ...]:
+        """The kinds of layers."""
+        return self.transformer.kinds
+
+    @cached_property
+    def data_ranks(self) -> Ints:
+        """Ranks over which states of dense parameters may be sharded: data_parallel * context_parallel."""
+        return self.strategies.data_parallel * self.strategies.context_parallel
+
+    @cached_property
+    def shard(self) -> Ints:
+        """Cards that share one copy of the sharded states (1 where nothing is sharded)."""
+        return np.where(self.strategies.zero_stage > 0, self.strategies.shard_group_size, 1)
+
+    @cached_property
+    def expert_ranks(self) -> Ints:
+        """Ranks that hold the same experts: dp * cp * tp / (ep * etp)."""
+        s = self.strategies
+        return np.maximum(
+            self.data_ranks * s.tensor_parallel // (s.expert_parallel * s.expert_tensor_parallel), 1
+        )
+
+    @cached_property
+    def expert_shard(self) -> Ints:
+        """Cards that share one copy of the sharded expert states."""
+        partial = self.shard < self.data_ranks
+        return np.where(self.strategies.zero_stage > 0, np.where(partial, self.shard, self.expert_ranks), 1)
+
+    @cached_property
+    def tokens(self) -> Floats:
+        """Tokens T of a micro-batch on one rank: micro_batch_size * sequence_length / context_parallel."""
+        s = self.strategies
+        return s.micro_batch_size * self.training.sequence_length / s.context_parallel
+
+    @cached_property
+    def split_tokens(self) -> Floats:
+        """Divisor of what sequence parallel splits: tensor_parallel with it, 1 without."""
+        s = self.strategies
+        return np.where(s.sequence_parallel > 0, s.tensor_parallel, 1).astype(np.float64)
+
+    def _by_kind(self, values: list[Floats]) -> Floats:
+        return np.stack(values, axis=1)
+
+    @cached_property
+    def dense_layer(self) -> Floats:
+        """Parameters of a layer on a rank but for routed experts (physics 1.3), by kind."""
+        t = self.strategies.tensor_parallel
+        return self._by_kind([(k.attention + k.dense) / t + k.replicated for k in self.counted.layers])
+
+    @cached_property
+    def expert_layer(self) -> Floats:
+        """Parameters of routed experts of a layer on a rank, by kind."""
+        s = self.strategies
+        cut = s.expert_parallel * s.expert_tensor_parallel
+        return self._by_kind([k.experts / cut for k in self.counted.layers])
+
+    @cached_property
+    def vocabulary(self) -> Ints:
+        """Padded vocabulary: the next multiple of the backend's unit times tensor_parallel."""
+        s = self.strategies
+        unit = s.by_backend("vocab_multiple") * s.tensor_parallel
+        return -(-self.transformer.vocab_size // unit) * unit
+
+    @cached_property
+    def embedding(self) -> Floats:
+        """Parameters of embedding, positions and their projections on the first stage of a rank."""
+        width = self.transformer.embedding_width or self.transformer.hidden_size
+        extra = self.counted.embedding - self.transformer.vocab_size * width + self.counted.positions
+        return self.vocabulary * width / self.strategies.tensor_parallel + extra
+
+    @cached_property
+    def head(self) -> Floats:
+        """Parameters of head and final norm on the last stage; a tied head is a copy if stages differ."""
+        width = self.transformer.embedding_width or self.transformer.hidden_size
+        shared = self.transformer.tied_embeddings & (self.strategies.pipeline_parallel == 1)
+        own = np.where(shared, 0, self.vocabulary * width / self.strategies.tensor_parallel)
+        return own + self.counted.final_norm
+
+    @cached_property
+    def dp_stride(self) -> Ints:
+        """Distance in ranks between neighbours of the data-parallel axis."""
+        s = self.strategies
+        inner = s.tensor_parallel * s.context_parallel
+        return np.where(s.is_("rank_order", "tp-cp-pp-dp"), inner * s.pipeline_parallel, inner)
+
+    @cached_property
+    def pp_stride(self) -> Ints:
+        """Distance in ranks between neighbouring stages."""
+        s = self.strategies
+        inner = s.tensor_parallel * s.context_parallel
+        return np.where(s.is_("rank_order", "tp-cp-pp-dp"), inner, inner * s.data_parallel)
+
+    def _group(self, size: Ints, stride: Ints) -> Group:
+        """A group of `size` ranks at distance `stride`."""
+        return self._placed(size, np.where(size > 1, size * stride, 1), size, stride)
+
+    def _placed(self, size: Ints, span: Ints, outer: Ints, stride: Ints) -> Group:
+        """A group over `span` consecutive ranks, `outer` steps of `stride` wide.
+
+        A span that neither divides the island nor is a multiple of it has groups that straddle two
+        islands; such a group counts the members of the smaller part and the tier above.
+        """
+        table = self.cluster.tiers()
+        island = table.tiers[0].cards
+        straddles = (span > 1) & (island % span != 0) & (span % island != 0)
+        reach = np.where(straddles, np.gcd(island, span), island)
+        inner = size // np.maximum(outer, 1)
+        per_island = np.minimum(size, inner * np.clip(reach // stride, 1, np.maximum(outer, 1)))
+        above = np.minimum(1, len(table.tiers) - 1)
+        level = np.where(straddles, np.maximum(table.level(span), above), table.level(span))
+        return Group(size, per_island, level)
+
+    @cached_property
+    def tensor_group(self) -> Group:
+        """The ranks of one tensor-parallel group: neighbours."""
+        return self._group(self.strategies.tensor_parallel, np.ones_like(self.tensor))
+
+    @property
+    def tensor(self) -> Ints:
+        """tensor_parallel."""
+        return self.strategies.tensor_parallel
+
+    @cached_property
+    def context_group(self) -> Group:
+        """The ranks of one context-parallel group."""
+        return self._group(self.strategies.context_parallel, self.tensor)
+
+    @cached_property
+    def expert_group(self) -> Group:
+        """The ranks that exchange tokens for experts; folded over tensor and data ranks."""
+        s = self.strategies
+        return self._group(s.expert_parallel, s.expert_tensor_parallel)
+
+    @cached_property
+    def shard_group(self) -> Group:
+        """The ranks that share the sharded states (all data ranks where nothing is sharded)."""
+        size = np.where(self.strategies.zero_stage > 0, self.shard, self.data_ranks)
+        return self._data_group(size)
+
+    @cached_property
+    def replica_group(self) -> Group:
+        """The ranks that hold the same shard: data ranks beyond the shard group."""
+        size = np.where(self.strategies.zero_stage > 0, self.data_ranks // self.shard, 1)
+        return self._group(size, self.dp_stride * self.shard)
+
+    def _data_group(self, size: Ints) -> Group:
+        """Ranks of the context and data axes together; between them may lie the stages.
+
+        Context ranks are the inner neighbours; the group counts whole context groups.
+        """
+        c = self.strategies.context_parallel
+        outer = np.maximum(-(-size // c), 1)
+        span = np.where(size > c, outer * self.dp_stride, size * self.tensor)
+        return self._placed(size, np.where(size > 1, span, 1), outer, self.dp_stride)
+
+    @cached_property
+    def pipe_group(self) -> Group:
+        """Two neighbouring stages."""
+        two = np.minimum(self.strategies.pipeline_parallel, 2)
+        return self._group(two, self.pp_stride)
+
+    @cached_property
+    def in_flight(self) -> Ints:
+        """Chunks in flight on each stage, (n, longest pipeline).
+
+        1F1B min(m, p - i); interleaved min(m v, (v-1) p + 2 (p - i - 1) + 1) (arXiv 2205.05198).
+        """
+        s = self.strategies
+        p, v = s.pipeline_parallel[:, None], s.virtual_pipeline[:, None]
+        stage = np.arange(int(s.pipeline_parallel.max(initial=1)))[None, :]
+        one = p - stage
+        many = (v - 1) * p + 2 * (p - stage - 1) + 1
+        most = s.gradient_accumulation_steps[:, None] * v
+        return np.clip(np.where(v == 1, one, many), 1, most)
+
+

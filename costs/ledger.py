@@ -1,0 +1,81 @@
+"""The ledger of one strategy: named integers that add up."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from ..inputs import Frozen
+
+
+class StageEntry(Frozen):
+    """One pipeline stage: memory by moment (KiB), its chunk and its once-a-step time (ns)."""
+
+    stage: int
+    moments_kib: dict[str, dict[str, int]]
+    host_kib: int
+    """Host memory that one card of the stage brings."""
+    chunk_ns: dict[str, int]
+    tail_ns: dict[str, int]
+
+    @property
+    def peak_moment(self) -> str:
+        """The moment of the largest total; the first of equals."""
+        return max(self.moments_kib, key=lambda moment: sum(self.moments_kib[moment].values()))
+
+    @property
+    def terms_kib(self) -> dict[str, int]:
+        """Terms at the peak moment."""
+        return self.moments_kib[self.peak_moment]
+
+    @property
+    def total_kib(self) -> int:
+        """Peak memory of a card of the stage."""
+        return sum(self.terms_kib.values())
+
+
+class Ledger(Frozen):
+    """What a strategy costs: every number comes apart into terms, totals are summed, never stored.
+
+    Memory in KiB, time in nanoseconds, traffic in bytes a card and step.
+    """
+
+    stages: tuple[StageEntry, ...] = Field(min_length=1)
+    terms_ns: dict[str, int]
+    hidden_ns: dict[str, int]
+    host_node_kib: int
+    traffic_bytes: dict[str, dict[str, int]]
+    """By axis and tier."""
+    usable_kib: int
+    host_usable_kib: int
+    fragmentation_refused: float
+    """Share of allocated memory that a refusal adds in place of the full fragmentation."""
+    limit_ns: int
+    step_flops: int
+
+    @property
+    def step_ns(self) -> int:
+        """Step time: the sum of its terms."""
+        return sum(self.terms_ns.values())
+
+    @property
+    def peak_stage(self) -> int:
+        """The stage with the largest peak; the first of equals."""
+        return max(range(len(self.stages)), key=lambda stage: self.stages[stage].total_kib)
+
+    @property
+    def peak_kib(self) -> int:
+        """Peak memory of the worst card."""
+        return self.stages[self.peak_stage].total_kib
+
+    @property
+    def refusal_kib(self) -> int:
+        """The least the worst card needs: fragmentation at the level below which runs did fail."""
+        return max(self._refusal(stage) for stage in self.stages)
+
+    def _refusal(self, stage: StageEntry) -> int:
+        least = 0
+        for terms in stage.moments_kib.values():
+            runtime = terms.get("runtime", 0)
+            allocated = sum(terms.values()) - runtime - terms.get("fragmentation", 0)
+            least = max(least, allocated + int(allocated * self.fragmentation_refused) + runtime)
+        return least

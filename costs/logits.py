@@ -1,0 +1,40 @@
+"""Logits and loss on the last stage."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..models.recipe import losses
+from .columns import WORDS, Floats
+from .layout import Layout
+from .terms import Note, Term, kib
+
+_LOGITS = Note(
+    "e T V / t; e bytes per entry of the loss kernel",
+    "torchtitan, torchtune, llm-foundry, Megatron-LM rows (catalogue losses.json)",
+    "M",
+)
+_HEAD = Note("4 T h / split + 2 T h gathered under sequence parallel", "final norm and head input", "D")
+
+
+def entry_bytes(layout: Layout) -> Floats:
+    """Bytes per token and vocabulary entry on the rank at the worst instant of the loss."""
+    s = layout.strategies
+    kernels = [losses()[name] for name in WORDS["loss_kernel"]]
+    alone = np.array([kernel.bytes_per_entry for kernel in kernels])
+    split = np.array([kernel.tensor_parallel_bytes_per_entry for kernel in kernels])
+    found: Floats = np.where(layout.tensor > 1, split[s.loss_kernel], alone[s.loss_kernel])
+    return found
+
+
+def logits_terms(layout: Layout, moment: str) -> list[Term]:
+    """Terms of the loss; alive at the end of the forward pass only."""
+    if moment != "forward":
+        return []
+    entries = layout.tokens * layout.vocabulary / layout.tensor
+    states = layout.tokens * layout.transformer.hidden_size
+    gathered = np.where((layout.tensor > 1) & (layout.strategies.sequence_parallel > 0), 2.0 * states, 0.0)
+    return [
+        Term("logits", "stage", _LOGITS, kib(last=entry_bytes(layout) * entries)),
+        Term("head_input", "stage", _HEAD, kib(last=4.0 * states / layout.split_tokens + gathered)),
+    ]

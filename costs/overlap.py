@@ -1,0 +1,208 @@
+"""Who hides behind whom: exposed seconds of communication beside compute."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .buffers import bucket_elements
+from .collectives import bucketed, fsdp_factor, point_to_point, seconds
+from .columns import Floats
+from .kernels import LayerSeconds, stack_constant
+from .law import law
+from .layout import Layout
+from .states import per_parameter
+from .terms import Note, Term, ns
+from .traffic import (
+    boundary_bytes,
+    context_bytes,
+    dispatched_bytes,
+    gather_bytes,
+    hidden_bytes,
+    passes,
+    reduce_bytes,
+    tensor_pairs,
+)
+
+_TENSOR = Note("X (pairs (AG + RS) fwd and bwd), half again under full recompute", "measured curves", "M", "s")
+_CONTEXT = Note("max(comm / c, comm - attention)", "Megatron Bridge performance guide", "P", "s")
+_EXPERT = Note("0.4 x 4 all-to-all", "regression on MoE rows", "M", "s")
+_PIPE = Note("0.54 x 2 p2p a chunk", "regression of 2026-11", "M", "s")
+_SHARDED = Note("max(compute + 0.18 min(comm, compute), comm) - compute", "FSDP prefetch", "M", "s")
+_ONCE = Note("Dx reduce + (Dx or 1) gather, at the rate of a bucket", "regression of 2026-11", "M", "s")
+_REPLICA = Note("max(0.1 AR, AR - 0.8 backward)", "ibm_fsdp-009, -010", "M", "s")
+
+
+def beside(compute: Floats, comm: Floats) -> Floats:
+    """Exposed seconds of `comm` that runs beside `compute`: it slows compute, or outlasts it."""
+    slowed = compute + law("overlap_slowdown") * np.minimum(comm, compute)
+    return np.maximum(slowed, comm) - compute
+
+
+def _kinds(columns: list[Floats]) -> Floats:
+    return np.stack(columns, axis=1)
+
+
+def tensor_term(layout: Layout) -> Term:
+    """Tensor-parallel collectives of a layer, of the embedding (first) and of the head (last)."""
+    group, states = layout.tensor_group, hidden_bytes(layout)
+    pair = seconds(layout, "all_gather", states, group) + seconds(layout, "reduce_scatter", states, group)
+    whole = seconds(layout, "all_reduce", states, group)
+    one = np.where(layout.strategies.sequence_parallel > 0, pair, whole)
+    one = one * stack_constant(layout, "tensor_exposed")
+    layer = _kinds([2.0 * tensor_pairs(layout, block) * one for block in layout.blocks])
+    return Term("tensor_comm", "chunk", _TENSOR, ns(layer=layer, full=layer / 2.0, first=one, last=one))
+
+
+def context_term(layout: Layout, work: LayerSeconds) -> Term:
+    """Ring exchange of keys and values beside attention; forward once, backward twice the bytes."""
+    columns = []
+    c = layout.strategies.context_parallel.astype(np.float64)
+    for kind, block in enumerate(layout.blocks):
+        payload = context_bytes(layout, block)
+        sent = point_to_point(layout, payload, layout.context_group)
+        attention = work.attention[:, kind]
+        columns.append(np.maximum(sent / c, sent - attention))
+    one = _kinds(columns)
+    return Term("context_comm", "chunk", _CONTEXT, ns(layer=3.0 * one, full=one))
+
+
+def expert_term(layout: Layout) -> Term:
+    """Dispatch and combine, forward and backward."""
+    group = layout.expert_group
+    one = _kinds(
+        [seconds(layout, "all_to_all", dispatched_bytes(layout, block), group) for block in layout.blocks]
+    )
+    layer = 4.0 * law("expert_exposed") * one
+    return Term("expert_comm", "chunk", _EXPERT, ns(layer=layer, full=layer / 2.0))
+
+
+def pipeline_term(layout: Layout) -> Term:
+    """Activations and their gradients over a boundary, each chunk."""
+    one = point_to_point(layout, boundary_bytes(layout), layout.pipe_group)
+    return Term("pipeline_comm", "chunk", _PIPE, ns(fixed=2.0 * law("pipeline_exposed") * one))
+
+
+@dataclass(frozen=True)
+class StateSeconds:
+    """Seconds to gather or reduce a layer (n, kinds) and the embedding and head (n,) over the shard group."""
+
+    gather: Floats
+    reduce: Floats
+    gather_first: Floats
+    gather_last: Floats
+    reduce_first: Floats
+    reduce_last: Floats
+
+    @classmethod
+    def of(cls, layout: Layout) -> StateSeconds:
+        """A layer, the embedding and the head are each one collective."""
+        group = layout.shard_group
+        slower = fsdp_factor(layout, group)
+        weight = per_parameter(layout, "wire_gather_bytes")
+        gradient = per_parameter(layout, "wire_reduce_bytes")
+
+        def gather(payload: Floats) -> Floats:
+            factor = slower[:, None] if payload.ndim == 2 else slower
+            return seconds(layout, "all_gather", payload, group) * factor
+
+        def reduce(payload: Floats) -> Floats:
+            factor = slower[:, None] if payload.ndim == 2 else slower
+            return seconds(layout, "reduce_scatter", payload, group) * factor
+
+        return cls(
+            gather(gather_bytes(layout)),
+            reduce(reduce_bytes(layout)),
+            gather(layout.embedding * weight),
+            gather(layout.head * weight),
+            reduce(layout.embedding * gradient),
+            reduce(layout.head * gradient),
+        )
+
+
+def sharded_term(layout: Layout, work: LayerSeconds) -> Term:
+    """Gathers and reductions of every micro-batch beside a layer's forward and backward."""
+    states = StateSeconds.of(layout)
+    gather, reduce, _, _ = passes(layout)
+    forward = states.gather * np.minimum(gather, 1.0)[:, None]
+    backward = states.gather * np.maximum(gather - 1.0, 0.0)[:, None] + states.reduce * reduce[:, None]
+
+    def exposed(repeated: Floats) -> Floats:
+        return beside(work.forward, forward) + beside(work.backward + repeated, backward)
+
+    plain = exposed(np.zeros_like(work.forward))
+    half_root = 0.5 * np.minimum(gather, 1.0)
+    return Term(
+        "data_comm_exposed",
+        "chunk",
+        _SHARDED,
+        ns(
+            layer=plain,
+            full=exposed(work.full) - plain,
+            selective=exposed(work.selective) - plain,
+            first=half_root * states.gather_first + 0.5 * reduce * states.reduce_first,
+            last=half_root * states.gather_last + 0.5 * reduce * states.reduce_last,
+        ),
+    )
+
+
+def sharded_raw_term(layout: Layout) -> Term:
+    """The whole time of a layer's gathers and reductions of a micro-batch, hidden or not."""
+    states = StateSeconds.of(layout)
+    gather, reduce, _, _ = passes(layout)
+    return Term(
+        "data_comm",
+        "chunk",
+        _SHARDED,
+        ns(layer=states.gather * gather[:, None] + states.reduce * reduce[:, None]),
+    )
+
+
+def step_raw_term(layout: Layout) -> Term:
+    """The whole time of the reductions and gathers done once a step, hidden or not."""
+    _, _, gather_once, reduce_once = passes(layout)
+    return _once(layout, gather_once, reduce_once, "data_comm")
+
+
+def step_term(layout: Layout) -> Term:
+    """Reductions and gathers done once a step, in buckets; the stack's share of them shows."""
+    _, _, gather_once, reduce_once = passes(layout)
+    exposed = stack_constant(layout, "data_exposed")
+    hidden = layout.strategies.by_backend_overlap("parameter_gather")
+    return _once(
+        layout, gather_once * np.where(hidden, exposed, 1.0), reduce_once * exposed, "data_comm_exposed"
+    )
+
+
+def _once(layout: Layout, gather_share: Floats, reduce_share: Floats, name: str) -> Term:
+    """Shares of a gather and a reduction of all states, moved at the rate of one bucket."""
+    group = layout.shard_group
+    weight = per_parameter(layout, "wire_gather_bytes")
+    gradient = per_parameter(layout, "wire_reduce_bytes")
+    bucket = bucket_elements(layout)
+    gather = gather_share * bucketed(layout, "all_gather", np.ones_like(weight), bucket * weight, group)
+    reduce = reduce_share * bucketed(layout, "reduce_scatter", np.ones_like(weight), bucket * gradient, group)
+    root = weight * gather + gradient * reduce
+    layer = gather_bytes(layout) * gather[:, None] + reduce_bytes(layout) * reduce[:, None]
+    return Term(
+        name, "stage", _ONCE, ns(layer=layer, first=layout.embedding * root, last=layout.head * root)
+    )
+
+
+def replica_term(layout: Layout, work: LayerSeconds) -> Term:
+    """HSDP's all-reduce of the gradient shard over replicas, once a step, beside the backward."""
+    group = layout.replica_group
+    shard = layout.shard.astype(np.float64)
+    layer = seconds(layout, "all_reduce", reduce_bytes(layout) / shard[:, None], group)
+    gradient = per_parameter(layout, "wire_reduce_bytes") / shard
+    hidden = law("replica_hidden_backward") * work.backward
+    least = law("replica_exposed")
+    first = seconds(layout, "all_reduce", layout.embedding * gradient, group)
+    last = seconds(layout, "all_reduce", layout.head * gradient, group)
+    return Term(
+        "data_comm_exposed",
+        "stage",
+        _REPLICA,
+        ns(layer=np.maximum(least * layer, layer - hidden), first=first, last=last),
+    )

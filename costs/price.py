@@ -1,0 +1,174 @@
+"""Pricing: coefficients times counts, for one strategy or for many."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ..hardware import Cluster
+from ..models.counts import training_flops_per_token
+from ..models.strategy import Strategy
+from ..models.training import Training
+from ..models.transformer import Transformer
+from .book import MOMENTS, Book
+from .columns import Counts, Ints, Strategies
+from .host import host_capacity_bytes, stage_block
+from .law import law
+from .layout import Group, Layout
+from .ledger import Ledger, StageEntry
+from .schedule import Step, step
+from .terms import Frame, add_up, by_name
+from .traffic import traffic_terms
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Totals of n strategies with their stages, whole KiB and ns."""
+
+    book: Book
+    counts: Counts
+
+    @cached_property
+    def frame(self) -> Frame:
+        """Masks and multiples of the stages."""
+        s = self.book.layout.strategies
+        width = self.counts.held.shape[1]
+        return Frame.of(self.counts, s.virtual_pipeline, self.book.layout.in_flight[:, :width])
+
+    @cached_property
+    def passes(self) -> Ints:
+        """Chunks each stage works through in a step, m v."""
+        s = self.book.layout.strategies
+        return s.gradient_accumulation_steps * s.virtual_pipeline
+
+    @cached_property
+    def moments_kib(self) -> dict[str, Ints]:
+        """Memory of each stage at each moment, (n, stages)."""
+        return {moment: add_up(self.book.memory[moment], self.frame) for moment in MOMENTS}
+
+    @cached_property
+    def peak_kib(self) -> Ints:
+        """Peak memory of the worst card, (n,)."""
+        found: Ints = np.stack([m.max(axis=1) for m in self.moments_kib.values()]).max(axis=0)
+        return found
+
+    @cached_property
+    def step(self) -> Step:
+        """Step time and its composition."""
+        chunk = add_up(self.book.chunk, self.frame)
+        tail = add_up(self.book.tail, self.frame)
+        return step(chunk, tail, self.counts.held, self.passes)
+
+    @cached_property
+    def host_node_kib(self) -> Ints:
+        """Host memory of the fullest node, (n,): stages that share a node add up."""
+        layout = self.book.layout
+        stages, cards, _ = stage_block(layout)
+        each = add_up(self.book.host, self.frame)
+        found = np.zeros(len(stages), dtype=np.int64)
+        for count in np.unique(stages).tolist():
+            rows = stages == count
+            padded = np.pad(each[rows], ((0, 0), (0, -each.shape[1] % count)))
+            blocks = padded.reshape(padded.shape[0], -1, count).sum(axis=2)
+            found[rows] = blocks.max(axis=1) * cards[rows]
+        return found
+
+
+def price_columns(
+    transformer: Transformer, training: Training, cluster: Cluster, strategies: Strategies, counts: Counts
+) -> Prices:
+    """Prices of many strategies given as columns."""
+    return Prices(Book(Layout(transformer, training, cluster, strategies)), counts)
+
+
+def price(
+    transformer: Transformer, training: Training, cluster: Cluster, strategies: Sequence[Strategy]
+) -> list[Ledger]:
+    """A `Ledger` for each of `strategies`, which must use all cards of the cluster and hold all layers."""
+    if not strategies:
+        return []
+    counts = Counts.of(strategies, transformer.kind_of_layer)
+    prices = price_columns(transformer, training, cluster, Strategies.of(strategies), counts)
+    return [_ledger(prices, row) for row in range(len(strategies))]
+
+
+def _ledger(prices: Prices, row: int) -> Ledger:
+    layout = prices.book.layout
+    tokens = layout.training.tokens
+    sequence = layout.training.sequence_length
+    flops = training_flops_per_token(layout.transformer, sequence) * tokens
+    return Ledger(
+        stages=tuple(
+            _stage(prices, row, stage) for stage in range(int(prices.counts.held[row].sum()))
+        ),
+        terms_ns=_time_terms(prices, row),
+        hidden_ns=_hidden(prices, row),
+        host_node_kib=int(prices.host_node_kib[row]),
+        traffic_bytes=_traffic(prices, row),
+        usable_kib=layout.cluster.node.gpu.memory_usable_bytes // 1024,
+        host_usable_kib=int(host_capacity_bytes(layout) // 1024),
+        fragmentation_refused=law("refusal_share"),
+        limit_ns=_limit_ns(layout, row, flops),
+        step_flops=int(flops),
+    )
+
+
+def _stage(prices: Prices, row: int, stage: int) -> StageEntry:
+    book, frame = prices.book, prices.frame
+    return StageEntry(
+        stage=stage,
+        moments_kib={moment: by_name(book.memory[moment], frame, row, stage) for moment in MOMENTS},
+        host_kib=sum(by_name(book.host, frame, row, stage).values()),
+        chunk_ns=by_name(book.chunk, frame, row, stage),
+        tail_ns=by_name(book.tail, frame, row, stage),
+    )
+
+
+def _time_terms(prices: Prices, row: int) -> dict[str, int]:
+    """Terms of the step: the slowest stage's chunks, the bubble over the others, the longest tail."""
+    composed, book, frame = prices.step, prices.book, prices.frame
+    passes = int(prices.passes[row])
+    slowest, tail = int(composed.slowest[row]), int(composed.tail_stage[row])
+    found = {name: passes * ns for name, ns in by_name(book.chunk, frame, row, slowest).items()}
+    if composed.bubble[row]:
+        found["pipeline_bubble"] = int(composed.bubble[row])
+    for name, ns in by_name(book.tail, frame, row, tail).items():
+        found[name] = found.get(name, 0) + ns
+    return dict(sorted(found.items()))
+
+
+def _hidden(prices: Prices, row: int) -> dict[str, int]:
+    """Communication of the same stages that compute hides: whole time less what shows."""
+    composed, book, frame = prices.step, prices.book, prices.frame
+    slowest, tail = int(composed.slowest[row]), int(composed.tail_stage[row])
+    whole = int(prices.passes[row]) * sum(by_name(book.raw_chunk, frame, row, slowest).values())
+    whole += sum(by_name(book.raw_tail, frame, row, tail).values())
+    shown = _time_terms(prices, row).get("data_comm_exposed", 0)
+    return {"data_comm": whole - shown} if whole > shown else {}
+
+
+def _traffic(prices: Prices, row: int) -> dict[str, dict[str, int]]:
+    """Bytes a card of the busiest stage sends in a step, by axis and the tier its group spans."""
+    tiers = prices.book.layout.cluster.tiers().tiers
+    found: dict[str, dict[str, int]] = {}
+    for axis, (terms, group) in traffic_terms(prices.book.layout).items():
+        once = [term for term in terms if term.per == "stage"]
+        each = [term for term in terms if term.per == "chunk"]
+        total = add_up(once, prices.frame) + add_up(each, prices.frame) * prices.passes[:, None]
+        if (most := int(total[row].max())) > 0:
+            found[axis] = {tiers[_level(group, row)].name: most}
+    return found
+
+
+def _level(group: Group, row: int) -> int:
+    return int(group.level[row])
+
+
+def _limit_ns(layout: Layout, row: int, flops: float) -> int:
+    """FLOPs of the model at the card's peak on all cards, nothing exposed, nanoseconds."""
+    word = layout.strategies.row(row)["precision"]
+    peak = layout.cluster.node.gpu.peak_flops_per_s(word)
+    return int(flops / (layout.cluster.gpus * peak) * 1e9) if peak else 0

@@ -1,0 +1,138 @@
+"""A ledger term: affine in the integers of a pipeline stage, with its formula and source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .columns import Bools, Counts, Floats, Ints
+
+Per = Literal["chunk", "stage", "flight"]
+"""What a coefficient counts: one chunk once, the whole stage, or every chunk in flight."""
+
+PIECES = ("fixed", "first", "last", "layer", "full", "selective", "offloaded")
+"""`fixed` stands on every stage, `first` and `last` on those stages; the rest multiply counts."""
+
+BY_KIND = ("layer", "full", "selective", "offloaded")
+
+
+@dataclass(frozen=True)
+class Note:
+    """Where a term comes from: what a reader opens when in doubt."""
+
+    formula: str
+    source: str
+    grade: Literal["M", "D", "P", "R", "A"]
+    unit: str = "bytes"
+
+
+@dataclass(frozen=True)
+class Term:
+    """One named summand. Coefficients are whole KiB or ns: (n,) or, by kind of layer, (n, kinds)."""
+
+    name: str
+    per: Per
+    note: Note
+    coefficients: dict[str, Ints] = field(default_factory=dict)
+
+    def scaled(self, name: str, factor: float, note: Note) -> Term:
+        """Another term that is `factor` of this one, each coefficient rounded up once."""
+        pieces = {piece: ceil(value * factor) for piece, value in self.coefficients.items()}
+        return Term(name, self.per, note, pieces)
+
+
+def ceil(values: ArrayLike) -> Ints:
+    """Rounded up to whole units; the tiny slack keeps exact products exact under floats.
+
+    >>> ceil([1.0000000001, 2.5, -0.5]).tolist()
+    [1, 3, 0]
+    """
+    found: Ints = np.ceil(np.asarray(values, dtype=np.float64) - 1e-6).astype(np.int64)
+    return found
+
+
+def kib(**pieces: ArrayLike) -> dict[str, Ints]:
+    """Coefficients from bytes: whole KiB, rounded up."""
+    return {name: ceil(np.asarray(value, dtype=np.float64) / 1024) for name, value in pieces.items()}
+
+
+def ns(**pieces: ArrayLike) -> dict[str, Ints]:
+    """Coefficients from seconds: whole nanoseconds, rounded up."""
+    return {name: ceil(np.asarray(value, dtype=np.float64) * 1e9) for name, value in pieces.items()}
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What turns counts into values: per-row chunk numbers and per-stage masks, (n, stages)."""
+
+    counts: Counts
+    chunks: Ints
+    in_flight: Ints
+    first: Bools
+    last: Bools
+
+    @classmethod
+    def of(cls, counts: Counts, chunks: Ints, in_flight: Ints) -> Frame:
+        """The frame of `counts`; `in_flight` is (n, stages)."""
+        stages = counts.held.sum(axis=1)
+        index = np.arange(counts.held.shape[1])[None, :]
+        return cls(counts, chunks, in_flight, index == 0, index == (stages - 1)[:, None])
+
+
+def evaluate(term: Term, frame: Frame) -> Ints:
+    """The value of `term` on each stage, (n, stages), whole units; 0 where no stage is held.
+
+    A per-stage term meets the layers of every chunk; a per-flight term meets one chunk as often as
+    micro-batches are in flight. Offloaded layers are counted over the stage in either case.
+    """
+    counts = frame.counts
+    chunks = _column(frame.chunks) if term.per == "stage" else np.int64(1)
+    masks = {"fixed": counts.held, "first": frame.first, "last": frame.last}
+    total = np.zeros(counts.held.shape, dtype=np.int64)
+    for piece, value in term.coefficients.items():
+        if piece in masks:
+            total += masks[piece] * _column(value)
+        elif piece != "offloaded":
+            total += _weighted(getattr(counts, piece), value) * chunks
+    if term.per == "flight":
+        total *= frame.in_flight
+    if "offloaded" in term.coefficients:
+        total += _weighted(counts.offloaded, term.coefficients["offloaded"])
+    return np.where(counts.held, total, 0)
+
+
+def _weighted(counts: Ints, value: Ints) -> Ints:
+    """Counts (n, stages, kinds) times coefficients (n,) or (n, kinds), summed over kinds."""
+    if value.ndim == 1:
+        value = value[:, None]
+    found: Ints = np.einsum("nsk,nk->ns", counts, np.broadcast_to(value, (counts.shape[0], counts.shape[2])))
+    return found
+
+
+def _column(value: Ints) -> Ints:
+    return value[:, None] if value.ndim else value
+
+
+def add_up(terms: Iterable[Term], frame: Frame) -> Ints:
+    """The sum of `terms` on each stage, (n, stages)."""
+    total = np.zeros(frame.counts.held.shape, dtype=np.int64)
+    for term in terms:
+        total += evaluate(term, frame)
+    return total
+
+
+def by_name(terms: Sequence[Term], frame: Frame, row: int, stage: int) -> dict[str, int]:
+    """Named values of one stage of one row; terms of one name add up, zeros are left out."""
+    found: dict[str, int] = {}
+    for term in terms:
+        found[term.name] = found.get(term.name, 0) + int(evaluate(term, frame)[row, stage])
+    return {name: value for name, value in found.items() if value}
+
+
+def as_float(values: Ints) -> Floats:
+    """Integers as floats, for reports only."""
+    return values.astype(np.float64)

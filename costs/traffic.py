@@ -1,0 +1,129 @@
+"""Bytes that cross links, by axis: the payloads that both the report and the seconds read."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..models.transformer import Block
+from .columns import Floats
+from .law import law
+from .layout import Group, Layout
+from .states import per_parameter, rank_parameters, sharding
+from .terms import Note, Term, ceil
+
+ACTIVATION_BYTES = 2
+"""Bytes of a 16-bit activation or its gradient on the wire."""
+
+_TENSOR = Note("16 T h (t-1)/t a layer: 4 all-reduces", "arXiv 1909.08053; 2205.05198", "P")
+_PIPE = Note("2 x 2 T h / split a boundary", "arXiv 2104.04473", "P")
+_CONTEXT = Note("12 kappa T (c-1) a layer, ring", "Megatron Core context parallel docs", "D")
+_EXPERT = Note("4 x 2 T k h (e-1)/e a layer", "Megatron Core MoE docs", "D")
+_DATA = Note("(b_g + b_w) N (n-1)/n once, or every micro-batch where sharded", "ZeRO paper section 7", "P")
+
+
+def ring_share(group: Group) -> Floats:
+    """(n-1)/n: what a ring moves of a payload."""
+    size = group.size.astype(np.float64)
+    return (size - 1.0) / size
+
+
+def hidden_bytes(layout: Layout) -> Floats:
+    """S = 2 T h: hidden states of a micro-batch, whole."""
+    return ACTIVATION_BYTES * layout.tokens * layout.transformer.hidden_size
+
+
+def tensor_pairs(layout: Layout, block: Block) -> Floats:
+    """All-gather + reduce-scatter pairs of a layer's forward: attention and feed-forward.
+
+    Routed experts need none where each rank keeps its own tokens (expert_tensor_parallel 1).
+    """
+    forward = block.feed_forward
+    own = (forward.experts > 0) & (layout.strategies.expert_tensor_parallel == 1)
+    return np.where(own, 2.0 if forward.shared_width else 1.0, 2.0)
+
+
+def context_bytes(layout: Layout, block: Block) -> Floats:
+    """Keys and values one rank sends in one pass round the ring: 2 x 2 kappa T (c-1), split by t."""
+    c = layout.strategies.context_parallel
+    width = 2 * block.attention.kv_width
+    return ACTIVATION_BYTES * width * layout.tokens * (c - 1) / layout.tensor
+
+
+def dispatched_bytes(layout: Layout, block: Block) -> Floats:
+    """Copies of tokens one rank sends to experts in one all-to-all, whole payload: 2 T k h x imbalance."""
+    forward = block.feed_forward
+    s = layout.strategies
+    grid = s.expert_tensor_parallel / layout.tensor
+    copies = forward.experts_per_token * law("expert_imbalance")
+    return hidden_bytes(layout) * copies * grid if forward.experts else np.zeros(len(s))
+
+
+def boundary_bytes(layout: Layout) -> Floats:
+    """Activations over one boundary between stages."""
+    return hidden_bytes(layout) / layout.split_tokens
+
+
+def gather_bytes(layout: Layout) -> Floats:
+    """Weights of a layer on the wire when gathered, (n, kinds)."""
+    return rank_parameters(layout) * per_parameter(layout, "wire_gather_bytes")[:, None]
+
+
+def reduce_bytes(layout: Layout) -> Floats:
+    """Gradients of a layer on the wire when reduced, (n, kinds)."""
+    return rank_parameters(layout) * per_parameter(layout, "wire_reduce_bytes")[:, None]
+
+
+def passes(layout: Layout) -> tuple[Floats, Floats, Floats, Floats]:
+    """How often states cross the data axis: (gathers, reduces) a micro-batch, (gathers, reduces) a step.
+
+    ZeRO-3 gathers for forward and backward and reduces, each micro-batch; FSDP without resharding
+    gathers once; DeepSpeed ZeRO-2 reduces each micro-batch and gathers once a step; ZeRO-1 does both
+    once; ZeRO-0 all-reduces once (a reduce and a gather of the gradient).
+    """
+    weights, gradients, _ = sharding(layout)
+    s = layout.strategies
+    again = weights & (s.zero_stage == 3)
+    gather = np.where(weights, np.where(again, 2.0, 1.0), 0.0)
+    reduce = np.where(gradients, 1.0, 0.0)
+    once = np.where(weights, 0.0, 1.0)
+    return gather, reduce, once, np.where(gradients, 0.0, 1.0)
+
+
+def traffic_terms(layout: Layout) -> dict[str, tuple[list[Term], Group]]:
+    """Bytes a card sends, by axis: terms per chunk and micro-batch or per step, and the group."""
+    s = layout.strategies
+    tensor, context, expert = layout.tensor_group, layout.context_group, layout.expert_group
+    states = hidden_bytes(layout)
+    pairs = np.stack([tensor_pairs(layout, block) for block in layout.blocks], axis=1)
+    per_pass = 2.0 * states * ring_share(tensor)
+    tensor_layer = 2.0 * pairs * per_pass[:, None]
+    rings = np.stack([context_bytes(layout, block) for block in layout.blocks], axis=1)
+    routed = np.stack([dispatched_bytes(layout, block) for block in layout.blocks], axis=1)
+    routed = 4.0 * routed * ring_share(expert)[:, None]
+    piped = np.where(s.pipeline_parallel > 1, 2.0 * boundary_bytes(layout), 0.0)
+    return {
+        "tensor": (
+            [_bytes("tensor", "chunk", _TENSOR, layer=tensor_layer, full=tensor_layer / 2, first=per_pass, last=per_pass)],
+            tensor,
+        ),
+        "context": ([_bytes("context", "chunk", _CONTEXT, layer=3.0 * rings, full=rings)], context),
+        "expert": ([_bytes("expert", "chunk", _EXPERT, layer=routed, full=routed / 2)], expert),
+        "pipeline": ([_bytes("pipeline", "chunk", _PIPE, fixed=piped)], layout.pipe_group),
+        "data": (_data_terms(layout), layout.shard_group),
+    }
+
+
+def _data_terms(layout: Layout) -> list[Term]:
+    share = ring_share(layout.shard_group)
+    gather, reduce, gather_once, reduce_once = passes(layout)
+    each = gather_bytes(layout) * gather[:, None] + reduce_bytes(layout) * reduce[:, None]
+    once = gather_bytes(layout) * gather_once[:, None] + reduce_bytes(layout) * reduce_once[:, None]
+    return [
+        _bytes("data", "chunk", _DATA, layer=each * share[:, None]),
+        _bytes("data", "stage", _DATA, layer=once * share[:, None]),
+    ]
+
+
+def _bytes(name: str, per: str, note: Note, **pieces: Floats) -> Term:
+    assert per in ("chunk", "stage")
+    return Term(name, "chunk" if per == "chunk" else "stage", note, {k: ceil(v) for k, v in pieces.items()})

@@ -1,0 +1,56 @@
+"""The one exception of the package: bad input, told so that a person can mend it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class InputError(ValueError):
+    """Input that cannot be used.
+
+    Raised by readers and validators, never by the search: an outcome without a plan is a value.
+
+    Attributes: `code` a stable kebab-case word; `field` the dotted field of the request or the key
+    of the file; `value` what was met, shortened; `origin` where it stood (``job.toml:9``,
+    ``--nodes``, ``default``); `legal` the nearest legal values, best first.
+
+    >>> str(InputError("nodes", -1, "--nodes", "must be at least 1", legal=["1"]))
+    'nodes = -1 (from --nodes): must be at least 1; legal: 1'
+    """
+
+    def __init__(
+        self,
+        field: str,
+        value: object,
+        origin: str,
+        reason: str,
+        *,
+        legal: Sequence[str] = (),
+        code: str = "bad-value",
+    ) -> None:
+        self.code = code
+        self.field = field
+        self.value = shorten(value)
+        self.origin = origin
+        self.reason = reason
+        self.legal = list(legal)
+        super().__init__(self.message)
+
+    @property
+    def message(self) -> str:
+        """The one line a person reads."""
+        head = f"{self.field} = {self.value} (from {self.origin}): {self.reason}"
+        return f"{head}; legal: {', '.join(self.legal)}" if self.legal else head
+
+
+def shorten(value: object, length: int = 80) -> str:
+    """`value` as one printable line of at most `length` characters.
+
+    >>> shorten("a" * 100, 10)
+    'aaaaaaa...'
+    """
+    if isinstance(value, int) and value.bit_length() > 4 * length:
+        return f"an integer of {value.bit_length()} bits"
+    text = value if isinstance(value, str) else repr(value)
+    text = "".join(c if c.isprintable() else "?" for c in text[: length + 1])
+    return text if len(text) <= length else text[: length - 3] + "..."

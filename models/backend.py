@@ -1,0 +1,103 @@
+"""Backends: what each can run, keep, hide and write, as data with reasons."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Literal
+
+from ..inputs import Frozen
+from .recipe import Recipe, recipe, table
+from .strategy import BackendName, GradientDtype, Precision, Recompute
+from .training import Optimizer
+
+Freedom = Literal["free", "same", "all", "even"]
+Offload = Literal["none", "optimizer", "optimizer+params"]
+
+
+class AxisLimit(Frozen):
+    """The values an axis may take under a backend, and why no others."""
+
+    axis: str
+    values: tuple[int, ...]
+    reason: str
+
+
+class Overlap(Frozen):
+    """Which communication a backend hides behind compute."""
+
+    gradient_reduce: bool
+    parameter_gather: bool
+    zero3_gather: bool
+
+
+class Backend(Frozen):
+    """A training framework: legal choices, resident bytes, overlap, and freedoms of a stage."""
+
+    name: BackendName
+    default_stack: str
+    default_loss_kernel: str
+    zero_stages: tuple[int, ...]
+    weights_sharded_from_stage: int
+    gradients_sharded_from_stage: int
+    partial_shard_groups: bool
+    reshard: tuple[bool, ...]
+    recompute: tuple[Recompute, ...]
+    recompute_freedom: Freedom
+    selective_set: Literal["none", "op", "mlp"]
+    offload: tuple[Offload, ...]
+    offload_optimizer_from_stage: int
+    offload_params_from_stage: int
+    offload_freedom: Freedom
+    layers_freedom: Freedom
+    overlap: Overlap
+    gradients_resident: bool
+    """Gradients are alive through the forward pass even without accumulation."""
+    sequence_parallel_pairs_with_tensor: bool
+    vocab_multiple: int
+    """The vocabulary is padded to a multiple of this times tensor_parallel."""
+    recipes: dict[Precision, dict[GradientDtype, str]]
+    limits: tuple[AxisLimit, ...]
+    source: str
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def recipe(
+        self, precision: Precision, gradient_dtype: GradientDtype, optimizer: Optimizer
+    ) -> Recipe | None:
+        """The bytes a parameter, or None where the backend has no such combination."""
+        name = self.recipes.get(precision, {}).get(gradient_dtype)
+        return None if name is None else with_optimizer(recipe(name), optimizer)
+
+
+def moment_bytes(optimizer: Optimizer) -> float:
+    """Bytes a parameter of the moments `optimizer` keeps beside the master copy."""
+    return float(table("optimizers")[optimizer]["moment_bytes"])
+
+
+def step_traffic_bytes(optimizer: Optimizer) -> float:
+    """Bytes a card reads and writes per local parameter in the optimizer step."""
+    return float(table("optimizers")[optimizer]["step_traffic_bytes"])
+
+
+def with_optimizer(base: Recipe, optimizer: Optimizer) -> Recipe:
+    """`base` (an AdamW recipe) with the moments of another optimizer; the master copy stays.
+
+    >>> with_optimizer(recipe("zero-paper"), "adamw-8bit").optimizer_bytes
+    6.03125
+    """
+    if optimizer == "adamw":
+        return base
+    moments = base.optimizer_bytes - moment_bytes("adamw") + moment_bytes(optimizer)
+    return base.model_copy(update={"name": f"{base.name}/{optimizer}", "optimizer_bytes": moments})
+
+
+@cache
+def backends() -> dict[str, Backend]:
+    """All backends by name."""
+    return {name: Backend.model_validate({"name": name, **entry}) for name, entry in table("backends").items()}
+
+
+def backend(name: str) -> Backend:
+    """The backend `name` (one of `strategy.BACKENDS`)."""
+    return backends()[name]

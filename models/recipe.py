@@ -1,0 +1,70 @@
+"""Byte recipes: what one parameter costs in weights, gradients and optimizer state."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from pydantic import Field
+
+from ..inputs import Frozen, InputError, nearest
+
+
+class Recipe(Frozen):
+    """Bytes a parameter. `optimizer_bytes` includes the master copy; `step_bytes` are alive only at the step."""
+
+    name: str
+    weights_bytes: float = Field(ge=0)
+    gradients_bytes: float = Field(ge=0)
+    optimizer_bytes: float = Field(ge=0)
+    step_bytes: float = Field(ge=0)
+    wire_gather_bytes: float = Field(gt=0)
+    wire_reduce_bytes: float = Field(gt=0)
+    source: str
+
+    @property
+    def total_bytes(self) -> float:
+        """Resident bytes a parameter before sharding."""
+        return self.weights_bytes + self.gradients_bytes + self.optimizer_bytes
+
+
+class Loss(Frozen):
+    """A loss implementation: bytes per token and vocabulary entry at its worst instant."""
+
+    name: str
+    bytes_per_entry: float = Field(ge=0)
+    tensor_parallel_bytes_per_entry: float = Field(ge=0)
+    source: str
+
+
+@cache
+def table(name: str) -> dict[str, dict[str, Any]]:
+    """The entries of the catalogue file `name`, by key."""
+    text = (files(__package__) / "catalogue" / f"{name}.json").read_text(encoding="utf-8")
+    entries: dict[str, dict[str, Any]] = json.loads(text)[name]
+    return entries
+
+
+@cache
+def recipes() -> dict[str, Recipe]:
+    """All byte recipes by name."""
+    return {name: Recipe(name=name, **entry) for name, entry in table("recipes").items()}
+
+
+@cache
+def losses() -> dict[str, Loss]:
+    """All loss kernels by name."""
+    return {name: Loss(name=name, **entry) for name, entry in table("losses").items()}
+
+
+def recipe(name: str, origin: str = "recipe") -> Recipe:
+    """The recipe `name`; raises `InputError` with the nearest names.
+
+    >>> recipe("zero-paper").total_bytes
+    16.0
+    """
+    if name not in recipes():
+        raise InputError("recipe", name, origin, "no such byte recipe", legal=nearest(name, recipes()))
+    return recipes()[name]

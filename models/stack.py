@@ -1,0 +1,53 @@
+"""Software stacks: the few constants by which a framework differs from the physical formulas."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from pydantic import Field
+
+from ..inputs import Frozen, InputError, nearest
+from .recipe import table
+from .strategy import BackendName
+
+
+class Stack(Frozen):
+    """Constants of a framework of a year.
+
+    Factors multiply the time of GEMMs, attention and memory-bound work; `host_added_seconds` is added
+    per layer and micro-batch, `host_floor_seconds` is the least time of a layer's pass;
+    `tensor_exposed` and `data_exposed` are the shares of ring-model communication that show.
+    """
+
+    name: str
+    backend: BackendName
+    gemm_factor: float = Field(gt=0)
+    attention_factor: float = Field(gt=0)
+    memory_factor: float = Field(gt=0)
+    host_floor_seconds: float = Field(ge=0)
+    host_added_seconds: float = Field(ge=0)
+    tensor_exposed: float = Field(ge=0)
+    data_exposed: float = Field(ge=0)
+    accumulation_factor: float = Field(ge=0)
+    fixed_seconds: float = Field(ge=0)
+    activation_set: str
+    source: str
+    grade: str
+
+
+@cache
+def stacks() -> dict[str, Stack]:
+    """All software stacks by name."""
+    return {name: Stack(name=name, **entry) for name, entry in table("stacks").items()}
+
+
+def stack(name: str, origin: str = "software_stack") -> Stack:
+    """The stack `name`; raises `InputError` with the nearest names."""
+    if name not in stacks():
+        raise InputError("software_stack", name, origin, "no such stack", legal=nearest(name, stacks()))
+    return stacks()[name]
+
+
+def stack_names() -> list[str]:
+    """Names of all stacks, sorted."""
+    return sorted(stacks())

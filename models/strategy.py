@@ -1,0 +1,120 @@
+"""A strategy: every choice that decides how one training step is laid out on the cards."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from ..inputs import Frozen
+
+Degree = int
+BackendName = Literal["deepspeed", "fsdp", "megatron"]
+Precision = Literal["bf16", "fp16", "fp32", "fp8", "mxfp8"]
+GradientDtype = Literal["bf16", "fp16", "fp32"]
+Recompute = Literal["none", "selective", "full"]
+Place = Literal["none", "cpu"]
+Schedule = Literal["none", "1f1b", "interleaved"]
+RankOrder = Literal["tp-cp-dp-pp", "tp-cp-pp-dp"]
+
+BACKENDS: tuple[BackendName, ...] = ("deepspeed", "fsdp", "megatron")
+PRECISIONS: tuple[Precision, ...] = ("bf16", "fp16", "fp32", "fp8", "mxfp8")
+GRADIENT_DTYPES: tuple[GradientDtype, ...] = ("bf16", "fp16", "fp32")
+RECOMPUTES: tuple[Recompute, ...] = ("none", "selective", "full")
+PLACES: tuple[Place, ...] = ("none", "cpu")
+RANK_ORDERS: tuple[RankOrder, ...] = ("tp-cp-dp-pp", "tp-cp-pp-dp")
+
+
+class Stage(Frozen):
+    """The integers of one pipeline stage, first stage first.
+
+    `layers` are held in order of depth; of them the first `recompute_full_layers` are recomputed
+    whole in the backward pass, the next `recompute_selective_layers` in part, and the states of the
+    last `offloaded_layers` live in host memory. Under interleaving a stage holds `virtual_pipeline`
+    equal chunks; its counts are over all of them.
+    """
+
+    layers: int = Field(ge=1)
+    recompute_full_layers: int = Field(default=0, ge=0)
+    recompute_selective_layers: int = Field(default=0, ge=0)
+    offloaded_layers: int = Field(default=0, ge=0)
+    device: str | None = None
+
+    @model_validator(mode="after")
+    def _within(self) -> Self:
+        if self.recompute_full_layers + self.recompute_selective_layers > self.layers:
+            raise ValueError("recompute_full_layers + recompute_selective_layers must not exceed layers")
+        if self.offloaded_layers > self.layers:
+            raise ValueError("offloaded_layers must not exceed layers")
+        return self
+
+
+class Strategy(Frozen):
+    """Global choices, which multiply to the world, and the integers of each pipeline stage.
+
+    World = data_parallel * tensor_parallel * pipeline_parallel * context_parallel. Experts are laid
+    over the same cards: expert_parallel * expert_tensor_parallel divides
+    data_parallel * context_parallel * tensor_parallel.
+    """
+
+    backend: BackendName
+    software_stack: str
+    data_parallel: Degree = Field(default=1, ge=1)
+    tensor_parallel: Degree = Field(default=1, ge=1)
+    pipeline_parallel: Degree = Field(default=1, ge=1)
+    context_parallel: Degree = Field(default=1, ge=1)
+    expert_parallel: Degree = Field(default=1, ge=1)
+    expert_tensor_parallel: Degree = Field(default=1, ge=1)
+    virtual_pipeline: int = Field(default=1, ge=1)
+    zero_stage: int = Field(default=0, ge=0, le=3)
+    shard_group_size: int = Field(default=1, ge=1)
+    """Cards that share one copy of the sharded states; 1 when zero_stage is 0, at most dp * cp."""
+    reshard_after_forward: bool = False
+    """zero_stage 3 only: gathered weights are freed after the forward pass and gathered again."""
+    sequence_parallel: bool = False
+    micro_batch_size: int = Field(default=1, ge=1)
+    gradient_accumulation_steps: int = Field(default=1, ge=1)
+    precision: Precision = "bf16"
+    gradient_dtype: GradientDtype = "bf16"
+    loss_kernel: str = "eager"
+    offload_optimizer: Place = "none"
+    offload_params: Place = "none"
+    rank_order: RankOrder = "tp-cp-dp-pp"
+    """Innermost axis first: which ranks are neighbours."""
+    stages: tuple[Stage, ...]
+
+    @model_validator(mode="after")
+    def _stages(self) -> Self:
+        if len(self.stages) != self.pipeline_parallel:
+            raise ValueError(
+                f"stages holds {len(self.stages)} entries, pipeline_parallel is {self.pipeline_parallel}"
+            )
+        return self
+
+    @property
+    def world(self) -> int:
+        """Cards used."""
+        return self.data_parallel * self.tensor_parallel * self.pipeline_parallel * self.context_parallel
+
+    @property
+    def layers(self) -> int:
+        """Layers held by all stages."""
+        return sum(stage.layers for stage in self.stages)
+
+    @property
+    def recompute(self) -> Recompute:
+        """The word for what the stages recompute: none, selective, or full if any layer is whole."""
+        if any(stage.recompute_full_layers for stage in self.stages):
+            return "full"
+        return "selective" if any(stage.recompute_selective_layers for stage in self.stages) else "none"
+
+    @property
+    def pipeline_schedule(self) -> Schedule:
+        """Order of passes over the stages."""
+        if self.pipeline_parallel == 1:
+            return "none"
+        return "interleaved" if self.virtual_pipeline > 1 else "1f1b"
+
+    def row(self) -> dict[str, Any]:
+        """The global choices alone, by name."""
+        return self.model_dump(exclude={"stages"})

@@ -1,0 +1,221 @@
+"""The answer when something fits: strategy, memory, time, traffic, cost, and the proof."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from ..inputs import Frozen
+from ..models.strategy import Strategy
+from .request import Request
+
+SCHEMA_VERSION = 1
+
+Verdict = Literal["fits", "risky", "does_not_fit"]
+
+
+class StageMemory(Frozen):
+    """Peak of one pipeline stage, bytes; the terms add up to `total_bytes`."""
+
+    stage: int
+    peak_moment: str
+    total_bytes: int
+    terms_bytes: dict[str, int]
+
+
+class BytesPerParameter(Frozen):
+    """The byte recipe behind the states: bytes of weight, gradient and optimizer for one parameter."""
+
+    recipe: str
+    weights: float
+    gradients: float
+    optimizer: float
+
+
+class MemoryReport(Frozen):
+    """Memory of the worst stage and of the host; `terms_bytes` add up to `total_bytes` exactly."""
+
+    usable_bytes: int
+    total_bytes: int
+    limit_bytes: int
+    """What the plan was held to: (1 - memory_margin) of the usable bytes."""
+    verdict: Verdict
+    peak_stage: int
+    peak_moment: str
+    terms_bytes: dict[str, int]
+    stages: tuple[StageMemory, ...]
+    host_bytes_per_node: int
+    host_usable_bytes: int
+    host_verdict: Verdict
+    load_peak_bytes: int
+    checkpoint_bytes: int
+    bytes_per_parameter: BytesPerParameter
+
+
+class Uncertainty(Frozen):
+    """Where the step time is expected with 80 % probability, and what that rests on."""
+
+    low_seconds: float
+    high_seconds: float
+    basis: str
+
+
+class TimeReport(Frozen):
+    """Seconds of one optimizer step; `terms_seconds` add up to `step_seconds` in whole nanoseconds."""
+
+    step_seconds: float
+    terms_seconds: dict[str, float]
+    hidden_seconds: dict[str, float]
+    comm_fraction: float
+    limit_seconds: float
+    limit_fraction: float
+    tokens_per_second: float
+    tokens_per_second_per_gpu: float
+    model_tflops_per_gpu: float
+    mfu: float
+    hfu: float
+    uncertainty: Uncertainty
+
+
+class Traffic(Frozen):
+    """Bytes one card sends in a step for one axis of parallelism over one tier of the cluster."""
+
+    axis: str
+    tier: str
+    bytes_per_card: int
+
+
+class Cost(Frozen):
+    """Dollars and days where price and total tokens are known."""
+
+    usd_per_hour: float | None = None
+    usd_per_million_tokens: float | None = None
+    days: float | None = None
+    usd_total: float | None = None
+
+
+class Proof(Frozen):
+    """Why no other choice is faster under this cost model and in this space.
+
+    Every row considered was excluded by one of `rows_excluded_by` (rule, infeasible, bound, leaf)
+    but the winner. `bound_seconds` is the least step time still possible, `gap` its relative
+    distance from the answer (0 when optimal).
+    """
+
+    bound_seconds: float
+    gap: float
+    rows_considered: int
+    rows_excluded_by: dict[str, int]
+    leaves_solved: int
+    master_solves: int
+    deterministic_time: float
+    statement: str
+
+
+class Alternative(Frozen):
+    """The best plan of another class and what it loses."""
+
+    name: str
+    strategy: dict[str, Any]
+    step_seconds: float
+    memory_bytes: int
+    loss_percent: float
+    why: str
+
+
+class Offer(Frozen):
+    """What the request does not allow but would pay."""
+
+    set: str
+    resulting_step_seconds: float
+    gain_percent: float
+    caveat: str
+
+
+class Notice(Frozen):
+    """A warning with what to do about it."""
+
+    code: str
+    message: str
+    hint: str
+
+
+class Buckets(Frozen):
+    """Buffer sizes the ledger priced, in elements: the launch files carry the same numbers."""
+
+    reduce_bucket_elements: int
+    allgather_bucket_elements: int
+    prefetch_bucket_elements: int
+    max_live_parameters: int
+    persistence_threshold: int
+    sub_group_elements: int
+
+
+class Plan(Frozen):
+    """A plan that fits, judged again without the solver."""
+
+    schema_version: int = SCHEMA_VERSION
+    status: Literal["optimal", "feasible"]
+    inputs_hash: str
+    versions: dict[str, str]
+    request: Request
+    strategy: Strategy
+    writable_by: tuple[str, ...]
+    placement: dict[str, str]
+    memory: MemoryReport
+    time: TimeReport
+    traffic: tuple[Traffic, ...]
+    cost: Cost
+    proof: Proof
+    buckets: Buckets
+    alternatives: tuple[Alternative, ...] = ()
+    offers: tuple[Offer, ...] = ()
+    warnings: tuple[Notice, ...] = ()
+
+
+class Conflict(Frozen):
+    """One limit of a clash: its value and where that came from."""
+
+    limit: str
+    value: str
+    origin: str
+
+
+class Cure(Frozen):
+    """One change after which a plan exists, found by solving again."""
+
+    change: str
+    set: str
+    from_: str = Field(alias="from")
+    to: str
+    resulting_step_seconds: float
+
+
+class NoPlan(Frozen):
+    """Proof that nothing fits: the limits that clash, with numbers, and what would cure it."""
+
+    schema_version: int = SCHEMA_VERSION
+    status: Literal["infeasible"] = "infeasible"
+    inputs_hash: str
+    versions: dict[str, str]
+    reasons: tuple[str, ...]
+    conflict: tuple[Conflict, ...]
+    cures: tuple[Cure, ...]
+    rows_considered: int
+    rows_excluded_by: dict[str, int]
+
+
+class OutOfTime(Frozen):
+    """A limit stopped the search before any plan was found; nothing is proved."""
+
+    schema_version: int = SCHEMA_VERSION
+    status: Literal["unknown"] = "unknown"
+    inputs_hash: str
+    versions: dict[str, str]
+    rows_considered: int
+    bound_seconds: float | None
+    deterministic_time: float
+
+
+Outcome = Plan | NoPlan | OutOfTime
