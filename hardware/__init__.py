@@ -1,0 +1,36 @@
+"""Cards, machines, clusters and their measured curves: facts as data, and formulas on arrays."""
+
+from .cluster import Cluster
+from .curves import AttentionCurve, CollectiveCurve, GemmCurve, saturating_seconds
+from .gpu import PEAK_FIELDS, Gpu
+from .host import HostLaw, host
+from .measured import attention_curve, collective_curve, gemm_curve, p2p_bytes_per_s
+from .named import gpu, gpu_names, node, node_names
+from .network import NetworkLaw, network
+from .node import Node
+from .tiers import Tier, TierTable
+
+__all__ = [
+    "PEAK_FIELDS",
+    "AttentionCurve",
+    "Cluster",
+    "CollectiveCurve",
+    "GemmCurve",
+    "Gpu",
+    "HostLaw",
+    "NetworkLaw",
+    "Node",
+    "Tier",
+    "TierTable",
+    "attention_curve",
+    "collective_curve",
+    "gemm_curve",
+    "gpu",
+    "gpu_names",
+    "host",
+    "network",
+    "node",
+    "node_names",
+    "p2p_bytes_per_s",
+    "saturating_seconds",
+]

@@ -1,0 +1,22 @@
+"""All that comes with the package, by name: cards, node types, measured curves, laws of host and network."""
+
+from __future__ import annotations
+
+from .host import host
+from .measured import KINDS, attention_curve, collective_curve, gemm_curve, p2p_bytes_per_s
+from .named import gpu, gpu_names, node, node_names
+from .network import network
+
+__all__ = [
+    "KINDS",
+    "attention_curve",
+    "collective_curve",
+    "gemm_curve",
+    "gpu",
+    "gpu_names",
+    "host",
+    "network",
+    "node",
+    "node_names",
+    "p2p_bytes_per_s",
+]

@@ -1,0 +1,174 @@
+"""A cluster: equal nodes under leaf switches and a spine, as a graph and as a table of tiers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from operator import index
+from typing import Any, Self
+
+from pydantic import Field, model_validator
+
+from ..inputs import Frozen, InputError
+from .graph import build_graph
+from .named import node as node_named
+from .network import network
+from .node import Node
+from .tiers import TierTable, reduce_graph
+
+MAX_NODES = 65536
+MAX_OVERSUBSCRIPTION = 1024.0
+
+Origin = str | Mapping[str, str]
+"""Where a value stood: one word for all fields, or a word for each (``{"cluster.nodes": "--nodes"}``)."""
+
+
+class Cluster(Frozen):
+    """`nodes` equal machines, `leaf_nodes` of them under one leaf switch, leaves joined by a spine.
+
+    `oversubscription` r divides the bandwidth above the leaf by r. `cards` is set only where part of
+    ONE node is used. In an NVL72 a node is a tray of 4 cards: 18 nodes make one rack.
+    """
+
+    name: str = Field(min_length=1)
+    node: Node
+    nodes: int = Field(default=1, ge=1, le=MAX_NODES)
+    oversubscription: float = Field(default=1.0, ge=1, le=MAX_OVERSUBSCRIPTION)
+    leaf_nodes: int = Field(default_factory=lambda: network().leaf_nodes, ge=1, le=MAX_NODES)
+    cards: int | None = Field(default=None, ge=1)
+
+    @model_validator(mode="after")
+    def _partial(self) -> Self:
+        if self.cards is not None and (self.nodes != 1 or self.cards >= self.node.gpus):
+            raise ValueError(f"cards is for part of one node: below {self.node.gpus}, with nodes = 1")
+        return self
+
+    @classmethod
+    def preset(
+        cls, name: str, nodes: int = 1, oversubscription: float = 1.0, *, origin: Origin = "cluster.preset"
+    ) -> Cluster:
+        """`nodes` machines of the catalogue's type `name`.
+
+        Raises `InputError` for ``cluster.preset``, ``cluster.nodes`` or ``cluster.oversubscription``.
+
+        >>> Cluster.preset("dgx-h100", nodes=4).gpus
+        32
+        """
+        machine = _machine(name, origin)
+        return cls(
+            name=machine.name,
+            node=machine,
+            nodes=_count(nodes, "cluster.nodes", origin, MAX_NODES),
+            oversubscription=_ratio(oversubscription, origin),
+        )
+
+    @classmethod
+    def of_gpus(
+        cls, name: str, gpus: int, oversubscription: float = 1.0, *, origin: Origin = "cluster.gpus"
+    ) -> Cluster:
+        """`gpus` cards in whole machines of type `name`, or part of one machine.
+
+        Raises `InputError` for a count that is neither, with the nearest legal counts.
+
+        >>> Cluster.of_gpus("dgx-h100", 4).cards
+        4
+        """
+        machine = _machine(name, origin)
+        count = _count(gpus, "cluster.gpus", origin, MAX_NODES * machine.gpus)
+        nodes, rest = divmod(count, machine.gpus)
+        if rest and nodes:
+            legal = [str(nodes * machine.gpus), str((nodes + 1) * machine.gpus)]
+            reason = f"must be whole nodes of {machine.gpus} cards, or part of one node"
+            raise InputError("cluster.gpus", count, _origin(origin, "cluster.gpus"), reason, legal=legal)
+        return cls(
+            name=machine.name,
+            node=machine,
+            nodes=nodes or 1,
+            oversubscription=_ratio(oversubscription, origin),
+            cards=None if nodes else rest,
+        )
+
+    @property
+    def gpus(self) -> int:
+        """Cards of the cluster."""
+        return self.cards or self.nodes * self.node.gpus
+
+    @property
+    def island_gpus(self) -> int:
+        """Cards of the largest NVLink island: at most the domain (72 in an NVL72) and the cluster."""
+        return min(self.node.domain_size, self.gpus)
+
+    @property
+    def usd_per_hour(self) -> float | None:
+        """List price of all nodes, None where the catalogue has none."""
+        return None if self.node.usd_per_hour is None else self.nodes * self.node.usd_per_hour
+
+    @property
+    def leaf_size(self) -> int:
+        """Nodes under one leaf: `leaf_nodes`, rounded up to whole NVLink domains."""
+        domain = self.node.domain_nodes
+        return -(-self.leaf_nodes // domain) * domain
+
+    def tiers(self) -> TierTable:
+        """The table of tiers, reduced from `graph` once.
+
+        >>> [tier.name for tier in Cluster.preset("dgx-h100", nodes=64).tiers().tiers]
+        ['island', 'leaf', 'spine']
+        """
+        return _tiers(self)
+
+    @property
+    def graph(self) -> Any:
+        """The cluster as a frozen networkx graph at node level, built when first asked for.
+
+        Vertices ``node:i``, ``island:i:j`` where a node has several islands, ``domain:k`` where nodes
+        share an NVLink domain, ``leaf:k`` and ``spine``, with `kind`, `tier` and `cards`; the innermost
+        ones also with the bus rate among their cards. Edges lead to the tier they carry traffic
+        across: `kind` (pcie, nvlink, nic, uplink), `bandwidth_bytes_per_s` (one direction, all `links`
+        together), `share` (what collectives reach of it), `latency_seconds`.
+        """
+        return _graph(self)
+
+
+@lru_cache(maxsize=8)
+def _graph(cluster: Cluster) -> Any:
+    return build_graph(cluster)
+
+
+@lru_cache(maxsize=1024)
+def _tiers(cluster: Cluster) -> TierTable:
+    return reduce_graph(_graph(cluster))
+
+
+def _machine(name: object, origin: Origin) -> Node:
+    field = "cluster.preset"
+    return node_named(name, _origin(origin, field), field)  # type: ignore[arg-type]
+
+
+def _origin(origin: Origin, field: str) -> str:
+    return origin if isinstance(origin, str) else origin.get(field, "default")
+
+
+def _count(value: object, field: str, origin: Origin, most: int) -> int:
+    """`value` as a whole number in 1..most, or one `InputError`."""
+    where = _origin(origin, field)
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise InputError(field, value, where, "must be a whole number", legal=["1"])
+    count = index(value)
+    if not 1 <= count <= most:
+        reason = f"must lie in 1..{most}"
+        raise InputError(field, value, where, reason, legal=["1" if count < 1 else str(most)])
+    return count
+
+
+def _ratio(value: object, origin: Origin) -> float:
+    """The oversubscription as a finite number in 1..`MAX_OVERSUBSCRIPTION`, or one `InputError`."""
+    field = "cluster.oversubscription"
+    where = _origin(origin, field)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InputError(field, value, where, "must be a number", legal=["1.0"])
+    if value > MAX_OVERSUBSCRIPTION:
+        raise InputError(field, value, where, "is too large", legal=[str(MAX_OVERSUBSCRIPTION)])
+    if not value >= 1:
+        raise InputError(field, value, where, "must be at least 1 (1: none)", legal=["1.0"])
+    return float(value)

@@ -1,0 +1,188 @@
+"""Measured curves: seconds of a matrix product, speed of attention, seconds of a collective.
+
+All functions take numpy arrays of any broadcastable shapes and loop over no element.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field, model_validator
+
+from ..inputs import Frozen
+
+Array = npt.NDArray[np.float64]
+Grade = Literal["M", "A"]
+"""M measured on that card, A assumed: taken from a sister card or derived from its links."""
+
+Kind = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all"]
+
+
+def _floats(values: npt.ArrayLike) -> Array:
+    return np.asarray(values, dtype=np.float64)
+
+
+class GemmCurve(Frozen):
+    """Seconds of an m x n x k matrix product on one card.
+
+    ``t = launch + max(2 m n k (1 + k0/k) / (peak e_max w^wave_exponent), bytes / (hbm_share HBM))``
+    where w is the filled share of the output tiles, rounded up to whole waves of multiprocessors.
+    Fitted to aiconfigurator's measured tables for m >= 256, n, k >= 512; `mean_log_error` is the mean
+    |ln(predicted/measured)| of the fit.
+    """
+
+    gpu: str
+    precision: str
+    e_max: float = Field(gt=0, le=1)
+    k0: float = Field(ge=0)
+    tile_m: int = Field(ge=1)
+    tile_n: int = Field(ge=1)
+    wave_exponent: float = Field(ge=0, le=1)
+    launch_seconds: float = Field(ge=0)
+    hbm_share: float = Field(gt=0, le=1)
+    mean_log_error: float | None = None
+    grade: Grade
+    source: str
+
+    def seconds(
+        self,
+        m: npt.ArrayLike,
+        n: npt.ArrayLike,
+        k: npt.ArrayLike,
+        *,
+        peak_flops_per_s: npt.ArrayLike,
+        hbm_bytes_per_s: npt.ArrayLike,
+        bytes_per_element: npt.ArrayLike,
+        sms: int | None,
+        output_bytes_per_element: npt.ArrayLike = 2.0,
+    ) -> Array:
+        """Seconds of the product of (m, k) and (k, n); 0 where a side is 0.
+
+        `peak_flops_per_s` is the dense peak of the curve's precision, `bytes_per_element` the size of
+        an operand's element. Without `sms` tiles are rounded up but waves are not.
+        """
+        rows, columns, depth = _floats(m), _floats(n), _floats(k)
+        inner = np.maximum(depth, 1.0)
+        tiles = np.ceil(rows / self.tile_m) * np.ceil(columns / self.tile_n)
+        waves = tiles if sms is None else np.ceil(tiles / sms) * sms
+        filled = rows * columns / np.maximum(waves * (self.tile_m * self.tile_n), 1.0)
+        share = self.e_max * np.where(filled > 0, filled, 1.0) ** self.wave_exponent
+        compute = 2.0 * rows * columns * inner * (1.0 + self.k0 / inner) / (share * _floats(peak_flops_per_s))
+        operands = (rows * depth + depth * columns) * _floats(bytes_per_element)
+        moved = operands + rows * columns * _floats(output_bytes_per_element)
+        memory = moved / (self.hbm_share * _floats(hbm_bytes_per_s))
+        busy = (rows > 0) & (columns > 0) & (depth > 0)
+        return np.where(busy, self.launch_seconds + np.maximum(compute, memory), 0.0)
+
+
+class SpeedRow(Frozen):
+    """Measured speeds of one head size: knots over sequence length."""
+
+    head_dim: int = Field(ge=1)
+    lengths: tuple[int, ...] = Field(min_length=1)
+    flops_per_s: tuple[float, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _paired(self) -> Self:
+        rising = all(a < b for a, b in zip(self.lengths, self.lengths[1:], strict=False))
+        if len(self.lengths) != len(self.flops_per_s) or not rising:
+            raise ValueError("lengths must rise and have one speed each")
+        return self
+
+
+class AttentionCurve(Frozen):
+    """Speed of fused causal attention on one card, FLOP/s counted on the causal half of the square.
+
+    Linear between knots; flat beyond the longest; below the shortest it falls as
+    ``(length/shortest)^short_exponent``. Between head sizes linear, outside the measured ones flat, and
+    below `small_head_dim` in proportion to the head size.
+    """
+
+    gpu: str
+    forward: tuple[SpeedRow, ...] = Field(min_length=1)
+    forward_backward: tuple[SpeedRow, ...] = Field(min_length=1)
+    short_exponent: float = Field(ge=0, le=1)
+    small_head_dim: int = Field(ge=1)
+    grade: Grade
+    source: str
+
+    def forward_flops_per_s(self, length: npt.ArrayLike, head_dim: npt.ArrayLike) -> Array:
+        """Speed of the forward pass at sequences of `length` tokens, ``2 s^2 d`` FLOPs a head."""
+        return self._speed(self.forward, length, head_dim)
+
+    def forward_backward_flops_per_s(self, length: npt.ArrayLike, head_dim: npt.ArrayLike) -> Array:
+        """Speed of forward and backward together, 3.5 times the FLOPs of the forward pass."""
+        return self._speed(self.forward_backward, length, head_dim)
+
+    def _speed(self, rows: tuple[SpeedRow, ...], length: npt.ArrayLike, head_dim: npt.ArrayLike) -> Array:
+        tokens, size = np.broadcast_arrays(_floats(length), _floats(head_dim))
+        tokens, size = np.maximum(tokens, 1.0), np.maximum(size, 1.0)
+        stack = np.stack([self._along(row, tokens) for row in rows])
+        known = _floats([row.head_dim for row in rows])
+        right = np.minimum(np.searchsorted(known, size), len(rows) - 1)
+        left = np.maximum(right - 1, 0)
+        gap = np.where(right > left, known[right] - known[left], 1.0)
+        weight = np.clip((size - known[left]) / gap, 0.0, 1.0)
+        below = np.take_along_axis(stack, left[None], axis=0)[0]
+        above = np.take_along_axis(stack, right[None], axis=0)[0]
+        return np.asarray((below + weight * (above - below)) * np.minimum(1.0, size / self.small_head_dim))
+
+    def _along(self, row: SpeedRow, tokens: Array) -> Array:
+        speed = np.interp(tokens, row.lengths, row.flops_per_s)
+        return np.asarray(speed * np.minimum(1.0, tokens / row.lengths[0]) ** self.short_exponent)
+
+
+def saturating_seconds(
+    bus_bytes: npt.ArrayLike,
+    *,
+    rate_bytes_per_s: npt.ArrayLike,
+    half_bytes: npt.ArrayLike,
+    half_exponent: npt.ArrayLike,
+    floor_seconds: npt.ArrayLike,
+) -> Array:
+    """``max(floor, (W/B)(1 + (W_h/W)^q))`` for W bus bytes, 0 where nothing moves.
+
+    W is what each rank moves (the bus bandwidth convention of nccl-tests): ``S(n-1)/n`` for a gather,
+    reduce-scatter or all-to-all of S bytes over n ranks, twice that for an all-reduce. At ``W = W_h`` the
+    rate is half of B.
+
+    >>> round(float(saturating_seconds(1e9, rate_bytes_per_s=1e9, half_bytes=1e9,
+    ...     half_exponent=0.7, floor_seconds=1e-5)), 6)
+    2.0
+    """
+    moved, exponent = _floats(bus_bytes), _floats(half_exponent)
+    effective = moved + _floats(half_bytes) ** exponent * moved ** (1.0 - exponent)
+    seconds = np.maximum(floor_seconds, effective / _floats(rate_bytes_per_s))
+    return np.where(moved > 0, seconds, 0.0)
+
+
+class CollectiveCurve(Frozen):
+    """Seconds of one collective among `ranks` cards of one island or machine (`saturating_seconds`).
+
+    `rate_bytes_per_s` is the bus rate large messages approach; with in-switch reduction it may exceed
+    the link, so it is no wire speed.
+    """
+
+    gpu: str
+    ranks: int = Field(ge=1)
+    kind: Kind
+    link: Literal["island", "pcie"]
+    rate_bytes_per_s: float = Field(gt=0)
+    floor_seconds: float = Field(ge=0)
+    half_bytes: float = Field(ge=0)
+    half_exponent: float = Field(ge=0, le=1)
+    mean_log_error: float | None = None
+    grade: Grade
+    source: str
+
+    def seconds(self, bus_bytes: npt.ArrayLike) -> Array:
+        """Seconds to move `bus_bytes` a rank; 0 where nothing moves."""
+        return saturating_seconds(
+            bus_bytes,
+            rate_bytes_per_s=self.rate_bytes_per_s,
+            half_bytes=self.half_bytes,
+            half_exponent=self.half_exponent,
+            floor_seconds=self.floor_seconds,
+        )

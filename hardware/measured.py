@@ -1,0 +1,207 @@
+"""Choice of the measured curve that serves a card.
+
+A card without measurements is served by a sister card (``stand_ins.json``) or by its link rates; the
+answer then has grade A and says so in its `source`. Answers are cached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from itertools import product
+from math import log
+from typing import Any, Literal
+
+from ..inputs import InputError, nearest
+from .curves import AttentionCurve, CollectiveCurve, GemmCurve, Kind
+from .facts import facts
+from .gpu import Gpu
+from .host import host
+from .named import gpu
+
+KINDS: tuple[Kind, ...] = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
+"""Collectives that have curves."""
+
+
+@cache
+def gemm_curve(card: str | Gpu, precision: str) -> GemmCurve:
+    """Matrix products of `card` in `precision` (a word of ``gpu.PEAK_FIELDS``).
+
+    Raises `InputError` where the card lacks that arithmetic.
+    """
+    own = _card(card)
+    if own.peak_flops_per_s(precision) is None:
+        reason = f"{own.name} has no such arithmetic"
+        raise InputError("precision", precision, "precision", reason, legal=own.precisions)
+    data = facts("gemm")
+    words = (precision, data["precision_fallback"].get(precision, precision))
+    order = [(name, word) for names in (_sisters(own), _others()) for word in words for name in names]
+    found = {(row["gpu"], row["precision"]): row for row in reversed(data["rows"])}
+    for row in [found[key] for key in order if key in found][:1]:
+        measured = row["gpu"] == own.name and row["precision"] == precision and row["grade"] == "M"
+        source = row["source"] if row["gpu"] == own.name else f"as {row['gpu']}: {row['source']}"
+        fresh = {"gpu": own.name, "precision": precision, "grade": "M" if measured else "A", "source": source}
+        return GemmCurve.model_validate({**row, **fresh, "hbm_share": data["hbm_share"]})
+    raise InputError("precision", precision, "precision", f"no curve serves {own.name}")
+
+
+@cache
+def attention_curve(card: str | Gpu, kernel: str | None = None) -> AttentionCurve:
+    """Fused attention of `card`; `kernel` (prefill, flash2, flash3, cudnn) asks for one generation.
+
+    By default forward speeds are those of the serving kernels and forward with backward those of
+    FlashAttention 2 where measured, else derived from the forward speed.
+    """
+    own, data = _card(card), facts("attention")
+    known = {row["gpu"] for row in data["rows"]}
+    names = [name for name in _sisters(own) if name in known] or _others()[:1]
+    kernels = {row["kernel"] for row in data["rows"] if row["gpu"] in names}
+    if kernel is not None and kernel not in kernels:
+        raise InputError("kernel", kernel, "kernel", f"is not measured for {own.name}", legal=sorted(kernels))
+    forward, both = (
+        _speed_rows(own, names, passes, wanted if kernel is None else [kernel])
+        for passes, wanted in data["preferred"].items()
+    )
+    ratio, share = data["backward_flops_ratio"], data["backward_share"]
+    joint = (1.0 + ratio) / (1.0 + ratio / share)
+    both = both or _scaled(forward, joint, "derived from forward")
+    forward = forward or _scaled(both, 1.0 / joint, "derived from forward+backward")
+    rows = forward + both
+    measured = all(row["gpu"] == own.name and "derived" not in row["source"] for row in rows)
+    return AttentionCurve.model_validate(
+        {
+            "gpu": own.name,
+            "forward": [_speed_row(row) for row in forward],
+            "forward_backward": [_speed_row(row) for row in both],
+            "short_exponent": data["short_exponent"],
+            "small_head_dim": data["small_head_dim"],
+            "grade": "M" if measured else "A",
+            "source": "; ".join(sorted({f"{row['gpu']}: {row['source']}" for row in rows})),
+        }
+    )
+
+
+@cache
+def collective_curve(
+    card: str | Gpu, ranks: int, kind: str, link: Literal["island", "pcie"] | None = None
+) -> CollectiveCurve:
+    """`kind` among `ranks` cards over their own interconnect (`island`) or PCI Express (`pcie`).
+
+    Without `link` it is the island where the card has one that joins so many. A count without a
+    measured row takes the nearest measured one of that card (by ratio, the larger when tied).
+    """
+    own = _card(card)
+    if kind not in KINDS:
+        raise InputError("kind", kind, "kind", "is not a collective", legal=nearest(str(kind), KINDS))
+    if ranks < 1:
+        raise InputError("ranks", ranks, "ranks", "must be at least 1", legal=["1"])
+    over = link or ("island" if own.joins(ranks) else "pcie")
+    if over == "island" and not own.joins(ranks):
+        raise InputError("link", over, "link", f"{own.name} cannot join {ranks} cards so", legal=["pcie"])
+    rows = _collective_rows(own, kind, over)
+    if not rows:
+        return CollectiveCurve.model_validate(_from_link(own, ranks, kind, over))
+    row = min(rows, key=lambda r: (round(abs(log(r["ranks"] / ranks)), 9), -r["ranks"]))
+    exact = row["gpu"] == own.name and row["ranks"] == ranks and row["grade"] == "M"
+    source = row["source"] if exact else f"as {row['gpu']} x{row['ranks']}: {row['source']}"
+    fresh = {"gpu": own.name, "ranks": ranks, "grade": "M" if exact else "A", "source": source}
+    return CollectiveCurve.model_validate({**row, **fresh})
+
+
+@cache
+def p2p_bytes_per_s(card: str | Gpu) -> float:
+    """Rate of one card writing to one other of its machine, one direction.
+
+    Measured on four cards; else a share of the link, or of PCI Express where there is none.
+    """
+    own, data = _card(card), facts("collectives")
+    for row in data["p2p"]:
+        if row["gpu"] == own.name:
+            return float(row["bytes_per_s"])
+    if own.joins(2):
+        return float(data["p2p_share"] * min(own.nvlink_bytes_per_s, own.peer_bytes_per_s or float("inf")))
+    return host().collective_bytes_per_s(own.pcie_generation)
+
+
+def _card(card: str | Gpu) -> Gpu:
+    return card if isinstance(card, Gpu) else gpu(card)
+
+
+def _sisters(own: Gpu) -> tuple[str, ...]:
+    """Whose kernel measurements serve `own`: itself, its stand-in, that of its architecture."""
+    data = facts("stand_ins")
+    names = (own.name, data["kernels_by_gpu"].get(own.name), data["kernels_by_arch"].get(own.arch))
+    return tuple(dict.fromkeys(name for name in names if name))
+
+
+def _others() -> tuple[str, ...]:
+    """Who serves a card without sisters, best first."""
+    return tuple(facts("stand_ins")["kernels_else"]["gpus"])
+
+
+def _speed_rows(own: Gpu, names: Iterable[str], passes: str, kernels: list[str]) -> list[dict[str, Any]]:
+    """Rows of the first of `names` and `kernels` that has any, scaled by the ratio of 16-bit peaks."""
+    rows = facts("attention")["rows"]
+    for name, kernel in product(names, kernels):
+        met = [r for r in rows if (r["gpu"], r["kernel"], r["passes"]) == (name, kernel, passes)]
+        if met:
+            return _scaled(met, 1.0 if name == own.name else _peak(own) / _peak(gpu(name)), "")
+    return []
+
+
+def _peak(card: Gpu) -> float:
+    return card.bf16_flops_per_s or card.fp16_flops_per_s or card.tf32_flops_per_s or 1.0
+
+
+def _scaled(rows: list[dict[str, Any]], factor: float, note: str) -> list[dict[str, Any]]:
+    return [
+        {
+            **row,
+            "tflops_per_s": [speed * factor for speed in row["tflops_per_s"]],
+            "source": f"{row['source']}, {note}" if note else row["source"],
+        }
+        for row in rows
+    ]
+
+
+def _speed_row(row: dict[str, Any]) -> dict[str, Any]:
+    speeds = [speed * 1e12 for speed in row["tflops_per_s"]]
+    return {"head_dim": row["head_dim"], "lengths": row["lengths"], "flops_per_s": speeds}
+
+
+def _collective_rows(own: Gpu, kind: str, link: str) -> list[dict[str, Any]]:
+    """Rows of `own`, else of a stand-in with the same link."""
+    rows = [r for r in facts("collectives")["rows"] if (r["kind"], r["link"]) == (kind, link)]
+    met = [row for row in rows if row["gpu"] == own.name]
+    stand_in = facts("stand_ins")["collectives"].get(own.name)
+    if met or stand_in is None:
+        return met
+    other = gpu(stand_in)
+    same = (own.pcie_generation, own.peer_to_peer) == (other.pcie_generation, other.peer_to_peer)
+    if link == "island":
+        same = own.nvlink_bytes_per_s == other.nvlink_bytes_per_s
+    return [row for row in rows if row["gpu"] == stand_in] if same else []
+
+
+def _from_link(own: Gpu, ranks: int, kind: str, link: str) -> dict[str, Any]:
+    """A curve from link rates alone: a share of the island's link, or the PCI Express rule."""
+    data = facts("collectives")
+    if link == "pcie":
+        rate, half = host().collective_bytes_per_s(own.pcie_generation), data["pcie_half_bytes"]
+        source = f"rule for PCI Express generation {own.pcie_generation} through the processor"
+    else:
+        peers = (own.peer_bytes_per_s or own.nvlink_bytes_per_s) * max(ranks - 1, 1)
+        rate, half = data["link_share"] * min(own.nvlink_bytes_per_s, peers), data["link_half_bytes"]
+        source = f"{data['link_share']} of the link ({data['link_share_source']})"
+    return {
+        "gpu": own.name,
+        "ranks": ranks,
+        "kind": kind,
+        "link": link,
+        "rate_bytes_per_s": rate,
+        "floor_seconds": data["link_floor_seconds"],
+        "half_bytes": half,
+        "half_exponent": data["half_exponent"],
+        "grade": "A",
+        "source": source,
+    }

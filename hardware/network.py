@@ -1,0 +1,131 @@
+"""Laws of traffic between nodes: shares of the wire, half-speed sizes, latencies."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field
+
+from ..inputs import Frozen, InputError, nearest
+from .facts import facts
+
+Protocol = Literal["simple", "low_latency"]
+Array = npt.NDArray[np.float64]
+
+
+class Fabric(Frozen):
+    """One kind of network: `nic_share` of the wire that collectives reach; its half-speed size is
+    `half_factor` times that of InfiniBand."""
+
+    name: str
+    nic_share: float = Field(gt=0, le=1)
+    half_factor: float = Field(gt=0)
+    source: str
+
+
+class NetworkLaw(Frozen):
+    """Constants of ``network.json``, each with its source there (`source_of`).
+
+    Between nodes an all-reduce of W bus bytes takes ``(W/B)(1 + (W_h/W)^half_exponent)`` with
+    ``W_h = half_bytes (n/half_ranks)^half_growth`` (times the fabric's factor). `all_to_all_share`,
+    `fsdp_share` and `cross_rail_share` multiply the rate of a NIC.
+    """
+
+    half_bytes: float = Field(gt=0)
+    half_ranks: float = Field(gt=0)
+    half_growth: float = Field(ge=0)
+    half_exponent: float = Field(ge=0, le=1)
+    all_to_all_share: float = Field(gt=0, le=1)
+    cross_rail_share: float = Field(gt=0, le=1)
+    fsdp_share: float = Field(gt=0, le=1)
+    ring_base_seconds: float = Field(ge=0)
+    ring_inner_step_seconds: float = Field(ge=0)
+    ring_network_step_seconds: float = Field(ge=0)
+    ring_pcie_step_seconds: float = Field(ge=0)
+    ring_low_latency_base_seconds: float = Field(ge=0)
+    ring_low_latency_inner_step_seconds: float = Field(ge=0)
+    ring_low_latency_network_step_seconds: float = Field(ge=0)
+    tree_base_seconds: float = Field(ge=0)
+    tree_inner_step_seconds: float = Field(ge=0)
+    tree_network_step_seconds: float = Field(ge=0)
+    tree_low_latency_base_seconds: float = Field(ge=0)
+    tree_low_latency_inner_step_seconds: float = Field(ge=0)
+    tree_low_latency_network_step_seconds: float = Field(ge=0)
+    nvls_seconds: float = Field(ge=0)
+    leaf_nodes: int = Field(ge=1)
+    fabrics: tuple[Fabric, ...]
+
+    def fabric(self, name: str) -> Fabric:
+        """The fabric called `name`. Raises `InputError` for another word."""
+        found = {fabric.name: fabric for fabric in self.fabrics}
+        if name not in found:
+            raise InputError("fabric", name, "fabric", "is not known", legal=nearest(str(name), found))
+        return found[name]
+
+    def source_of(self, field: str) -> str:
+        """Where the constant `field` comes from."""
+        return str(facts("network")["law"][field]["source"])
+
+    def half_size_bytes(self, ranks: npt.ArrayLike, fabric: str) -> Array:
+        """Bus bytes at which an all-reduce over `ranks` cards runs at half its rate.
+
+        >>> round(float(network().half_size_bytes(256, "infiniband-ndr")) / 2**20)
+        74
+        """
+        growth = (np.asarray(ranks, dtype=np.float64) / self.half_ranks) ** self.half_growth
+        return np.asarray(self.half_bytes * self.fabric(fabric).half_factor * growth)
+
+    def ring_seconds(
+        self, steps: npt.ArrayLike, network_steps: npt.ArrayLike, protocol: Protocol = "simple"
+    ) -> Array:
+        """Latency of a ring of `steps` steps, `network_steps` of them between nodes.
+
+        All-reduce over n cards in k nodes: ``2(n-1)`` and ``2(k-1)``; gathers: half of both.
+
+        >>> round(float(network().ring_seconds(2046, 254)) * 1e3, 1)  # 1,024 cards in 128 nodes
+        9.7
+        """
+        base, inner, outer = self._ring(protocol)
+        outside = np.asarray(network_steps, dtype=np.float64)
+        return np.asarray(base + (np.asarray(steps, dtype=np.float64) - outside) * inner + outside * outer)
+
+    def tree_seconds(
+        self, node_gpus: npt.ArrayLike, nodes: npt.ArrayLike, protocol: Protocol = "simple"
+    ) -> Array:
+        """Latency of a tree all-reduce: ``base + 2((g-1) inner + log2(k) outer)``.
+
+        >>> round(float(network().tree_seconds(8, 128)) * 1e3, 2)
+        0.26
+        """
+        base, inner, outer = self._tree(protocol)
+        inside = (np.asarray(node_gpus, dtype=np.float64) - 1.0) * inner
+        return np.asarray(base + 2.0 * (inside + np.log2(np.asarray(nodes, dtype=np.float64)) * outer))
+
+    def _ring(self, protocol: Protocol) -> tuple[float, float, float]:
+        if protocol == "simple":
+            return self.ring_base_seconds, self.ring_inner_step_seconds, self.ring_network_step_seconds
+        return (
+            self.ring_low_latency_base_seconds,
+            self.ring_low_latency_inner_step_seconds,
+            self.ring_low_latency_network_step_seconds,
+        )
+
+    def _tree(self, protocol: Protocol) -> tuple[float, float, float]:
+        if protocol == "simple":
+            return self.tree_base_seconds, self.tree_inner_step_seconds, self.tree_network_step_seconds
+        return (
+            self.tree_low_latency_base_seconds,
+            self.tree_low_latency_inner_step_seconds,
+            self.tree_low_latency_network_step_seconds,
+        )
+
+
+@cache
+def network() -> NetworkLaw:
+    """The law of the catalogue (``network.json``)."""
+    data = facts("network")
+    values = {field: entry["value"] for field, entry in data["law"].items()}
+    return NetworkLaw.model_validate({**values, "fabrics": data["fabrics"]})

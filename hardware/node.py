@@ -1,0 +1,89 @@
+"""One machine: cards, how they reach each other, network cards, host."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from ..inputs import Frozen
+from .gpu import Gpu
+from .host import host
+from .network import network
+
+Link = Literal["nvswitch", "nvlink-mesh", "xgmi-mesh", "pairs", "pcie"]
+
+
+class Node(Frozen):
+    """One machine of a cluster. Bandwidths in ONE direction, GB = 1e9.
+
+    `island_size` cards of this machine reach each other without PCI Express (1 for `pcie`, 2 for
+    `pairs`); `domain_size` is the NVLink domain in cards, larger than `gpus` where trays share one
+    (72 in an NVL72, whose node is ONE TRAY of 4 cards). `host_dram_bytes_per_s` is what all sockets
+    sustain together and `cpu_adam_efficiency` the share of it that CPU Adam reaches.
+    """
+
+    name: str = Field(min_length=1)
+    provider: str = ""
+    gpu: Gpu
+    gpus: int = Field(ge=1, le=1024)
+    link: Link
+    island_size: int = Field(ge=1)
+    domain_size: int = Field(ge=1)
+    nics: int = Field(ge=1)
+    nic_bytes_per_s: float = Field(gt=0)
+    fabric: str
+    host_memory_bytes: int = Field(ge=0)
+    host_dram_bytes_per_s: float = Field(gt=0)
+    cpu_adam_efficiency: float = Field(gt=0, le=1)
+    cpu_cores: int = Field(ge=1)
+    nvme_bytes: int = Field(ge=0)
+    usd_per_hour: float | None = Field(default=None, ge=0)
+    price_note: str | None = None
+    source: str
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.gpus % self.island_size:
+            raise ValueError(f"island_size {self.island_size} does not divide gpus {self.gpus}")
+        whole = self.domain_size % self.gpus == 0 and self.island_size == self.gpus
+        if self.domain_size != self.island_size and not whole:
+            reason = f"must be island_size, or whole nodes of {self.gpus} cards"
+            raise ValueError(f"domain_size {self.domain_size} {reason}")
+        if self.island_size > 1 and not self.gpu.joins(self.island_size):
+            raise ValueError(f"{self.gpu.name} cannot join {self.island_size} cards without PCI Express")
+        network().fabric(self.fabric)
+        return self
+
+    @property
+    def network_bytes_per_s(self) -> float:
+        """All network cards of the machine together."""
+        return self.nics * self.nic_bytes_per_s
+
+    @property
+    def islands(self) -> int:
+        """Islands inside this machine."""
+        return self.gpus // self.island_size
+
+    @property
+    def domain_nodes(self) -> int:
+        """Machines that share one NVLink domain (18 trays in an NVL72, else 1)."""
+        return max(1, self.domain_size // self.gpus)
+
+    @property
+    def host_link_bytes_per_s(self) -> float:
+        """Rate between host memory (page-locked) and ONE card while no other card copies.
+
+        NVLink-C2C where there is one (nominal), else what PCI Express of that generation reaches.
+        """
+        return self.gpu.c2c_bytes_per_s or host().pinned_bytes_per_s(self.gpu.pcie_generation)
+
+    @property
+    def host_link_sharers(self) -> int:
+        """Cards that share one such link: divide by it when all cards copy at once."""
+        return self.gpu.c2c_sharers if self.gpu.c2c_bytes_per_s else 1
+
+    @property
+    def cpu_adam_parameters_per_s(self) -> float:
+        """Parameters a second that CPU Adam updates on this machine, all ranks together."""
+        return host().adam_parameters_per_s(self.host_dram_bytes_per_s, self.cpu_adam_efficiency)

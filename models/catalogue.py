@@ -1,0 +1,103 @@
+"""Models by name: the catalogue, its aliases, and the nearest names for one it does not hold."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from pydantic import model_validator
+
+from ..inputs import Frozen, InputError, nearest
+from .reader import parse_config
+from .transformer import Transformer
+
+
+class Entry(Frozen):
+    """One model: keys of its config.json, or the Transformer itself where no family table spells it."""
+
+    aliases: tuple[str, ...] = ()
+    source: str
+    config: dict[str, Any] | None = None
+    transformer: dict[str, Any] | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> Entry:
+        if (self.config is None) == (self.transformer is None):
+            raise ValueError("give either config or transformer")
+        return self
+
+
+class Catalogue(Frozen):
+    """All of catalogue/models.json."""
+
+    about: str
+    organisations: tuple[str, ...]
+    endings: tuple[str, ...]
+    models: dict[str, Entry]
+
+    def plain(self, name: str) -> str:
+        """`name` without case, separators, a known organisation before it or a known ending.
+
+        >>> catalogue().plain("meta-llama/Llama-3.1-8B-Instruct")
+        'llama3.18b'
+        """
+        word = name.strip().lower()
+        owner, slash, rest = word.partition("/")
+        word = rest if slash and owner in self.organisations else word
+        for ending in self.endings:
+            word = word.removesuffix(ending)
+        return re.sub(r"[-_ ]", "", word)
+
+
+@cache
+def catalogue() -> Catalogue:
+    """The catalogue, read once."""
+    text = (files(__package__) / "catalogue" / "models.json").read_text(encoding="utf-8")
+    return Catalogue.model_validate(json.loads(text))
+
+
+@cache
+def _names() -> dict[str, str]:
+    """Plain spelling of each name and alias, to the name."""
+    book = catalogue()
+    spelled = {book.plain(word): name for name, entry in book.models.items() for word in entry.aliases}
+    return spelled | {book.plain(name): name for name in book.models}
+
+
+def model_names() -> list[str]:
+    """Names of the catalogue, sorted."""
+    return sorted(catalogue().models)
+
+
+def model_entry(name: str, origin: str = "preset") -> tuple[str, Entry]:
+    """The catalogue's own spelling of `name`, and its entry; InputError (field "model") if there is none."""
+    known = model_names()
+    if not isinstance(name, str):
+        raise InputError("model", name, origin, "must be a name", legal=known[:3], code="unknown-model")
+    found = _names().get(catalogue().plain(name))
+    if found is None:
+        reason = "is no model of the catalogue"
+        legal = nearest(name.rpartition("/")[2], known)
+        raise InputError("model", name, origin, reason, legal=legal, code="unknown-model")
+    return found, catalogue().models[found]
+
+
+@cache
+def _built(name: str) -> Transformer:
+    entry = catalogue().models[name]
+    if entry.config is not None:
+        model = parse_config(entry.config, f"catalogue:{name}", name)
+        return model.model_copy(update={"source": entry.source})
+    return Transformer.model_validate({**(entry.transformer or {}), "name": name, "source": entry.source})
+
+
+def preset(name: str, origin: str = "preset") -> Transformer:
+    """The model called `name`, any case, separators and organisation as on the hub.
+
+    >>> preset("meta-llama/Llama-3.1-8B-Instruct").name
+    'llama-3.1-8b'
+    """
+    return _built(model_entry(name, origin)[0])

@@ -1,0 +1,109 @@
+"""Integer coefficients of many rows: the ledger's terms added up, ready for bounds and leaves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ..costs.book import MOMENTS, Book, Sum
+from ..costs.columns import Bools, Ints, Strategies
+from ..costs.host import host_capacity_bytes, stage_block
+from ..costs.layout import Layout
+from ..models.backend import backend
+from ..models.strategy import BACKENDS, Recompute
+from ..plans import Request
+
+
+def capacity_kib(request: Request) -> int:
+    """Card memory a plan may use: usable bytes less the margin, rounded down to KiB."""
+    usable = request.cluster.node.gpu.memory_usable_bytes
+    return int((1.0 - request.limits.memory_margin) * usable) // 1024
+
+
+def host_capacity_kib(request: Request, layout: Layout) -> int:
+    """Host memory of a node that offloaded states may use, KiB: the limit, else the node's share."""
+    limit = request.limits.host_memory_bytes
+    return (limit if limit is not None else int(host_capacity_bytes(layout))) // 1024
+
+
+def allowed_recompute(request: Request) -> tuple[Recompute, ...]:
+    """Words a layer may carry: what the request lists, or all."""
+    return request.choose.recompute or ("none", "selective", "full")
+
+
+@dataclass(frozen=True)
+class Coefficients:
+    """Sums of the ledger's terms for the rows of `strategies`; arrays are (n,) or (n, kinds).
+
+    Where a backend offloads all layers or none, the offloaded part is folded into the layer's
+    coefficients and `offloaded` is zero: such a row has no choice left.
+    """
+
+    request: Request
+    strategies: Strategies
+
+    @cached_property
+    def layout(self) -> Layout:
+        """What a rank holds under each row."""
+        r = self.request
+        return Layout(r.model, r.training, r.cluster, self.strategies)
+
+    @cached_property
+    def book(self) -> Book:
+        """All terms of the rows."""
+        return Book(self.layout)
+
+    @cached_property
+    def folds(self) -> Bools:
+        """Rows that offload every layer by their backend's nature."""
+        whole = np.array([backend(name).offload_freedom == "all" for name in BACKENDS])
+        return whole[self.strategies.backend] & self.strategies.is_("offload_optimizer", "cpu")
+
+    def _sum(self, terms: list) -> Sum:  # type: ignore[type-arg]
+        found = Sum.of(terms, len(self.strategies), len(self.request.model.kinds))
+        offloaded = found.stage["offloaded"]
+        fold = self.folds[:, None]
+        found.stage["layer"] += np.where(fold, offloaded, 0)
+        found.stage["offloaded"] = np.where(fold, 0, offloaded)
+        return found
+
+    @cached_property
+    def chunk(self) -> Sum:
+        """Nanoseconds of a chunk for one micro-batch."""
+        return self._sum(self.book.chunk)
+
+    @cached_property
+    def tail(self) -> Sum:
+        """Nanoseconds of a stage once a step."""
+        return self._sum(self.book.tail)
+
+    @cached_property
+    def host(self) -> Sum:
+        """Host KiB one card brings."""
+        return self._sum(self.book.host)
+
+    @cached_property
+    def memory(self) -> dict[str, Sum]:
+        """Card KiB at each peak moment."""
+        return {moment: self._sum(self.book.memory[moment]) for moment in MOMENTS}
+
+    @cached_property
+    def passes(self) -> Ints:
+        """Chunks each stage works through in a step, m v."""
+        return self.strategies.gradient_accumulation_steps * self.strategies.virtual_pipeline
+
+    @cached_property
+    def in_flight(self) -> Ints:
+        """Chunks in flight, (n, stages)."""
+        return self.layout.in_flight
+
+    @cached_property
+    def node_stages(self) -> tuple[Ints, Ints, Bools]:
+        """Stages that share a node, cards of each on it, whether they line up."""
+        return stage_block(self.layout)
+
+    def take(self, rows: Bools | Ints) -> Coefficients:
+        """Coefficients of some rows, computed afresh from their strategies."""
+        return Coefficients(self.request, self.strategies.take(rows))

@@ -1,0 +1,182 @@
+"""The leaf: CP-SAT decides the integers of the stages of one row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .engine import cp_model, new_solver
+from .frontier import Breakpoint, frontier, row_bound
+from .options import Mode, RowOptions
+
+if TYPE_CHECKING:
+    from ortools.sat.python.cp_model import CpModel, IntVar
+
+LARGEST = 2**62
+"""Every sum of |coefficient x bound| stays below this, or the leaf refuses to build."""
+
+
+@dataclass(frozen=True)
+class LeafPlan:
+    """What each stage holds: rows of an option table, and the step they make."""
+
+    step_ns: int
+    mode: Mode
+    stages: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class LeafResult:
+    """A leaf's outcome: the best plan at or below the limit, or none; `bound_ns` is proved."""
+
+    plan: LeafPlan | None
+    bound_ns: int
+    proved: bool
+    deterministic_time: float
+
+
+@dataclass
+class Leaf:
+    """The model of one row. Build once, solve in sequence: step time, headroom, mechanisms."""
+
+    options: RowOptions
+    limit_ns: int
+    points: list[Breakpoint] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if not self.points:
+            self.points = frontier(self.options)
+        self.model: CpModel = cp_model().CpModel()
+        self.uses: list[list[list[IntVar]]] = []
+        self._choices()
+        self._layers()
+        self._host()
+        self.objective = self._objective()
+        self._cuts()
+
+    def _stages(self) -> range:
+        return range(len(self.options.tables[0]))
+
+    def _choices(self) -> None:
+        """One option a stage, all of one mode."""
+        model = self.model
+        self.modes = [model.new_bool_var(f"mode{k}") for k in range(len(self.options.modes))]
+        model.add_exactly_one(self.modes)
+        for k, tables in enumerate(self.options.tables):
+            per_stage = []
+            for stage, table in enumerate(tables):
+                picks = [model.new_bool_var(f"x{k}_{stage}_{i}") for i in range(len(table))]
+                model.add(sum(picks) == self.modes[k])
+                per_stage.append(picks)
+            self.uses.append(per_stage)
+
+    def column(self, stage: int, index: int) -> Any:
+        """The chosen value of column `index` of the option tables on a stage, as an expression."""
+        weighted = [
+            int(value) * pick
+            for k, tables in enumerate(self.options.tables)
+            for value, pick in zip(tables[stage][:, index], self.uses[k][stage], strict=True)
+        ]
+        return sum(weighted)
+
+    def _layers(self) -> None:
+        """All layers are held; where kinds differ, each stage starts where the one before ended."""
+        held = [self.column(stage, 1) for stage in self._stages()]
+        self.model.add(sum(held) == self.options.layers)
+        if self.options.contiguous:
+            start: Any = 0
+            for stage in self._stages():
+                self.model.add(self.column(stage, 0) == start)
+                start = start + held[stage]
+
+    def _host(self) -> None:
+        """Offloaded states of the stages that share a node fit its host memory."""
+        count, cards = self.options.node_stages, self.options.node_cards
+        worst = sum(int(max(t[s][:, 7].max() for t in self.options.tables)) for s in self._stages())
+        if worst * cards <= self.options.host_capacity_kib:
+            return
+        stages = list(self._stages())
+        for first in range(0, len(stages), count):
+            shared = [self.column(stage, 7) for stage in stages[first : first + count]]
+            self.model.add(cards * sum(shared) <= self.options.host_capacity_kib)
+
+    def _objective(self) -> Any:
+        """(m v - 1) max U + sum U + max tail, at most the limit."""
+        model, passes = self.model, self.options.passes
+        tops = [[int(max(t[s][:, i].max() for t in self.options.tables)) for s in self._stages()] for i in (5, 6)]
+        if passes * max(tops[0]) + sum(tops[0]) + max(tops[1]) >= LARGEST:
+            raise OverflowError("a leaf's objective exceeds 2^62 ns")
+        self.bottleneck = model.new_int_var(0, max(tops[0]), "bottleneck")
+        self.tail = model.new_int_var(0, max(tops[1]), "tail")
+        for stage in self._stages():
+            model.add(self.bottleneck >= self.column(stage, 5))
+            model.add(self.tail >= self.column(stage, 6))
+        total = sum(self.column(stage, 5) for stage in self._stages())
+        objective = (passes - 1) * self.bottleneck + total + self.tail
+        model.add(objective <= self.limit_ns)
+        return objective
+
+    def _cuts(self) -> None:
+        """The frontier cut: tails below a breakpoint force the bottleneck of the next one."""
+        if not self.points:
+            return
+        self.model.add(self.bottleneck >= self.points[0].tau_ns)
+        self.model.add(self.tail >= self.points[-1].theta_ns)
+        for point, slower in zip(self.points, self.points[1:], strict=False):
+            reached = self.model.new_bool_var(f"reached{point.theta_ns}")
+            self.model.add(self.tail >= point.theta_ns).only_enforce_if(reached)
+            self.model.add(self.bottleneck >= slower.tau_ns).only_enforce_if(~reached)
+
+    def solve(self, time_limit: float | None) -> LeafResult:
+        """The best plan at or below the limit, then among equals the most headroom, then least mechanisms."""
+        solver = new_solver(time_limit)
+        self.model.minimize(self.objective)
+        status = solver.solve(self.model)
+        api = cp_model()
+        spent = float(solver.response_proto.deterministic_time)
+        if status == api.INFEASIBLE:
+            return LeafResult(None, LARGEST, True, spent)
+        if status not in (api.OPTIMAL, api.FEASIBLE):
+            return LeafResult(None, row_bound(self.options, self.points) or 0, False, spent)
+        plan = self._extract(solver)
+        if status == api.FEASIBLE:
+            return LeafResult(plan, int(np.ceil(solver.best_objective_bound)), False, spent)
+        plan, more = self._tied(plan, time_limit)
+        return LeafResult(plan, plan.step_ns, True, spent + more)
+
+    def _tied(self, plan: LeafPlan, time_limit: float | None) -> tuple[LeafPlan, float]:
+        """Among plans of the same step: most headroom on the fullest card, then fewest mechanisms."""
+        self.model.add(self.objective == plan.step_ns)
+        spare = self.model.new_int_var(0, 2**40, "spare")
+        for stage in self._stages():
+            self.model.add(spare <= self.column(stage, 8))
+        mechanisms = sum(self.column(stage, i) for stage in self._stages() for i in (2, 3, 4))
+        spent = 0.0
+        self.model.maximize(spare)
+        for goal in ("headroom", "mechanisms"):
+            solver = new_solver(time_limit)
+            status = solver.solve(self.model)
+            spent += float(solver.response_proto.deterministic_time)
+            if status != cp_model().OPTIMAL:
+                return plan, spent
+            plan = self._extract(solver)
+            if goal == "headroom":
+                self.model.add(spare >= int(solver.value(spare)))
+                self.model.minimize(mechanisms)
+        return plan, spent
+
+    def _extract(self, solver: Any) -> LeafPlan:
+        """The plan in whole numbers; its step is recomputed, never read from the solver's double."""
+        for k, tables in enumerate(self.options.tables):
+            if not solver.boolean_value(self.modes[k]):
+                continue
+            stages = []
+            for stage, table in enumerate(tables):
+                chosen = [i for i, pick in enumerate(self.uses[k][stage]) if solver.boolean_value(pick)]
+                stages.append(tuple(int(value) for value in table[chosen[0]]))
+            chunks = [stage[5] for stage in stages]
+            total = (self.options.passes - 1) * max(chunks) + sum(chunks) + max(s[6] for s in stages)
+            return LeafPlan(total, self.options.modes[k], tuple(stages))
+        raise AssertionError("a solved leaf has a mode")

@@ -1,0 +1,271 @@
+"""Option tables of one row: what each stage could hold, and what that costs; whole numbers only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ..costs.book import MOMENTS
+from ..costs.columns import Ints
+from ..models.backend import backend
+from ..models.strategy import BACKENDS
+from .coefficients import Coefficients, allowed_recompute, capacity_kib, host_capacity_kib
+
+FIELDS = ("start", "layers", "full", "selective", "offloaded", "chunk_ns", "tail_ns", "host_kib", "spare_kib")
+"""Columns of an option: chunk-layers from `start` on; layers offloaded over the stage; costs."""
+
+
+@dataclass(frozen=True)
+class Mode:
+    """How the layers of every stage are recomputed: by `word`, `number` of each chunk at most.
+
+    `number` None leaves each stage free; `every` asks that no layer be left out.
+    """
+
+    word: str
+    number: int | None
+    every: bool = False
+
+
+@dataclass(frozen=True)
+class RowOptions:
+    """Options of one row: for each mode, for each stage a table (options, FIELDS)."""
+
+    modes: tuple[Mode, ...]
+    tables: tuple[tuple[Ints, ...], ...]
+    passes: int
+    layers: int
+    contiguous: bool
+    """Options fix where they start: the stack has several kinds of layers."""
+    node_stages: int
+    node_cards: int
+    host_capacity_kib: int
+
+
+def longest_chunk(coefficients: Coefficients, row: int, limit_ns: int) -> int:
+    """Most layers a chunk may hold: the others take one each, and the step stays within `limit_ns`.
+
+    A stage works m v chunks, so c layers of a chunk cost at least m v c times the lightest layer.
+    """
+    s = coefficients.strategies
+    most = coefficients.request.model.layers // int(s.virtual_pipeline[row])
+    most -= int(s.pipeline_parallel[row]) - 1
+    lightest = int(coefficients.passes[row]) * int(coefficients.chunk.stage["layer"][row].min())
+    return min(most, limit_ns // lightest) if lightest > 0 else most
+
+
+def ways(coefficients: Coefficients, row: int) -> list[Mode]:
+    """Ways of recomputing that backend and request allow for a row; `number` is settled later."""
+    known = backend(BACKENDS[coefficients.strategies.backend[row]])
+    words = [w for w in allowed_recompute(coefficients.request) if w in known.recompute]
+    every = "none" not in words
+    if known.recompute_freedom == "free":
+        return [Mode("free", None, every)] if words else []
+    whole = every or known.recompute_freedom == "all"
+    return [Mode(word, None, word == "selective" or (word == "full" and whole)) for word in words]
+
+
+@dataclass(frozen=True)
+class RowTable:
+    """Builds the option tables of one row from its coefficients."""
+
+    coefficients: Coefficients
+    row: int
+
+    @property
+    def stages(self) -> int:
+        """Pipeline stages."""
+        return int(self.coefficients.strategies.pipeline_parallel[self.row])
+
+    @property
+    def chunks(self) -> int:
+        """Chunks a stage."""
+        return int(self.coefficients.strategies.virtual_pipeline[self.row])
+
+    @cached_property
+    def prefix(self) -> Ints:
+        """Layers of each kind before each depth, in chunk-layers, (layers + 1, kinds)."""
+        kinds = np.array(self.coefficients.request.model.kind_of_layer)
+        depth = kinds[: len(kinds) // self.chunks]
+        found = np.zeros((len(depth) + 1, int(kinds.max()) + 1), dtype=np.int64)
+        found[np.arange(1, len(depth) + 1), depth] = 1
+        return found.cumsum(axis=0)
+
+    def _value(self, part: dict[str, Ints], stage: int, counts: dict[str, Ints], chunks: int) -> Ints:
+        total = np.full(counts["layer"].shape[0], int(part["fixed"][self.row]), dtype=np.int64)
+        if stage == 0:
+            total += int(part["first"][self.row])
+        if stage == self.stages - 1:
+            total += int(part["last"][self.row])
+        for piece in ("layer", "full", "selective"):
+            total += counts[piece] @ part[piece][self.row] * chunks
+        return total + counts["offloaded"] @ part["offloaded"][self.row]
+
+    def _counts(self, picks: Ints) -> dict[str, Ints]:
+        """Counts by kind of picks (start, layers, full, selective, offloaded)."""
+        prefix, v = self.prefix, self.chunks
+        start, layers, full, selective, offloaded = picks.T
+        edge = start + layers
+        counts = {
+            "layer": prefix[edge] - prefix[start],
+            "full": prefix[start + full] - prefix[start],
+            "selective": prefix[start + full + selective] - prefix[start + full],
+        }
+        if prefix.shape[1] == 1:
+            counts["offloaded"] = offloaded[:, None]
+        else:
+            counts["offloaded"] = prefix[edge] - prefix[edge - offloaded // v]
+        return counts
+
+    def options(self, stage: int, word: str, every: bool, starts: range, lengths: range) -> Ints:
+        """Options of a stage that fit its card, for one way of recomputing; columns as FIELDS."""
+        whole = int(self.prefix.shape[0]) - 1
+        spans = [(start, length) for start in starts for length in lengths if start + length <= whole]
+        picks = [self._picks(word, every, start, length) for start, length in spans]
+        if not any(len(pick) for pick in picks):
+            return np.zeros((0, len(FIELDS)), dtype=np.int64)
+        picked = np.concatenate(picks)
+        counts = self._counts(picked)
+        c = self.coefficients
+        spare = np.full(len(picked), 2**40, dtype=np.int64)
+        for moment in MOMENTS:
+            total = c.memory[moment]
+            used = self._value(total.stage, stage, counts, self.chunks)
+            flight = self._value(total.flight, stage, counts, 1)
+            used += int(c.in_flight[self.row, stage]) * flight
+            spare = np.minimum(spare, capacity_kib(c.request) - used)
+        columns = [
+            picked,
+            self._value(c.chunk.stage, stage, counts, 1)[:, None],
+            self._value(c.tail.stage, stage, counts, self.chunks)[:, None],
+            self._value(c.host.stage, stage, counts, self.chunks)[:, None],
+            spare[:, None],
+        ]
+        fitting: Ints = np.concatenate(columns, axis=1)[spare >= 0]
+        return fitting
+
+    def _picks(self, word: str, every: bool, start: int, length: int) -> Ints:
+        """(start, layers, full, selective, offloaded) of one span of layers."""
+        if word == "free":
+            pairs = self._free_pairs(length, every)
+        elif word == "none":
+            pairs = np.zeros((1, 2), dtype=np.int64)
+        else:
+            numbers = [length] if every else range(1, length + 1)
+            pairs = np.array([[n, 0] if word == "full" else [0, n] for n in numbers], dtype=np.int64)
+        offloads = self._offloads(length)
+        grid = np.repeat(pairs, len(offloads), axis=0)
+        tail = np.tile(offloads, len(pairs))[:, None]
+        head = np.broadcast_to(np.array([start, length], dtype=np.int64), (len(grid), 2))
+        return np.concatenate([head, grid, tail], axis=1)
+
+    def _free_pairs(self, length: int, every: bool) -> Ints:
+        words = allowed_recompute(self.coefficients.request)
+        fulls = np.arange(length + 1) if "full" in words else np.zeros(1, dtype=np.int64)
+        partial = np.arange(length + 1) if "selective" in words else np.zeros(1, dtype=np.int64)
+        pairs = np.stack(np.meshgrid(fulls, partial, indexing="ij"), axis=-1).reshape(-1, 2)
+        total = pairs.sum(axis=1)
+        kept: Ints = pairs[total == length] if every else pairs[total <= length]
+        return kept
+
+    def _offloads(self, length: int) -> Ints:
+        s = self.coefficients.strategies
+        if not s.is_("offload_optimizer", "cpu")[self.row]:
+            return np.zeros(1, dtype=np.int64)
+        if self.coefficients.folds[self.row]:
+            return np.array([length * self.chunks], dtype=np.int64)
+        return np.arange(length * self.chunks + 1, dtype=np.int64)
+
+
+def undominated(table: Ints) -> Ints:
+    """Options no other of the same start and layers beats in chunk, tail and host at once.
+
+    Offloading more costs tail and host alike, so a walk by (tail, host, chunk) keeps the falling ones.
+    """
+    start, layers, full, selective, offloaded, chunk, tail, host, spare = table.T
+    order = np.lexsort((offloaded, full + selective, full, -spare, chunk, host, tail, layers, start))
+    sorted_table = table[order]
+    kept: list[int] = []
+    best: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    for index, option in enumerate(sorted_table.tolist()):
+        seen = best.setdefault((option[0], option[1]), [])
+        if any(h <= option[7] and u <= option[5] for h, u in seen):
+            continue
+        seen.append((option[7], option[5]))
+        kept.append(index)
+    found: Ints = sorted_table[kept]
+    return found
+
+
+def row_options(coefficients: Coefficients, row: int, limit_ns: int) -> RowOptions | None:
+    """Option tables of a row for every mode that can beat `limit_ns`; None where no mode has options."""
+    table = RowTable(coefficients, row)
+    layers = coefficients.request.model.layers // table.chunks
+    contiguous = len(coefficients.request.model.kinds) > 1
+    stages, cards, aligned = (int(part[row]) for part in coefficients.node_stages)
+    offloads = bool(coefficients.strategies.is_("offload_optimizer", "cpu")[row])
+    if offloads and not aligned:
+        return None
+    passes = int(coefficients.passes[row])
+    longest = longest_chunk(coefficients, row, limit_ns)
+    found = [pair for way in ways(coefficients, row) for pair in _modes(table, way, longest, passes, limit_ns)]
+    if not found:
+        return None
+    modes, tables = zip(*found, strict=True)
+    capacity = host_capacity_kib(coefficients.request, coefficients.layout) if offloads else 2**60
+    return RowOptions(modes, tables, passes, layers, contiguous, stages, cards, capacity)
+
+
+def _modes(
+    table: RowTable, way: Mode, longest: int, passes: int, limit_ns: int
+) -> Iterator[tuple[Mode, tuple[Ints, ...]]]:
+    """Modes of one way with their tables: one, or one a number where every stage recomputes as many.
+
+    A larger number costs more on every stage, so it is kept only where it lets more spans fit.
+    """
+    every = _tables(table, way, longest)
+    every = [options[options[:, 5] * passes + options[:, 6] <= limit_ns] for options in every]
+    if not all(len(options) for options in every):
+        return
+    if way.word != "full" or way.every:
+        yield way, tuple(undominated(options) for options in every)
+        return
+    before: list[int] = []
+    for number in range(1, max(int(options[:, 1].max()) for options in every) + 1):
+        same = [options[options[:, 2] == np.minimum(options[:, 1], number)] for options in every]
+        if all(len(options) for options in same) and [len(options) for options in same] != before:
+            before = [len(options) for options in same]
+            yield Mode(way.word, number), tuple(same)
+
+
+def _tables(table: RowTable, way: Mode, longest: int) -> list[Ints]:
+    """All fitting options of each stage."""
+    freedom = backend(BACKENDS[table.coefficients.strategies.backend[table.row]]).layers_freedom
+    several = table.prefix.shape[1] > 1
+    layers = table.prefix.shape[0] - 1
+    found = []
+    for stage in range(table.stages):
+        starts = _starts(stage, table.stages, layers) if several else range(1)
+        lengths = _lengths(table.stages, layers, longest, freedom)
+        options = table.options(stage, way.word, way.every, starts, lengths)
+        if stage == table.stages - 1 and several:
+            options = options[options[:, 0] + options[:, 1] == layers]
+        found.append(options)
+    return found
+
+
+def _starts(stage: int, stages: int, layers: int) -> range:
+    """Depths at which a stage may start when every stage holds a layer."""
+    return range(1) if stage == 0 else range(stage, layers - (stages - stage) + 1)
+
+
+def _lengths(stages: int, layers: int, longest: int, freedom: str) -> range:
+    """Chunk-layers a stage may hold."""
+    if stages == 1:
+        return range(layers, layers + 1)
+    if freedom == "even":
+        return range(layers // stages, layers // stages + (2 if layers % stages else 1))
+    return range(1, longest + 1)

@@ -1,0 +1,178 @@
+"""Parameter counts and layer patterns equal those of the models that transformers builds."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shardwise.models import Transformer, count, parse_config, read_config
+from shardwise.models.catalogue import catalogue
+
+pytestmark = pytest.mark.clients
+
+CONFIGS = Path(__file__).parents[1] / "data" / "hf_configs"
+READABLE = [
+    row["file"]
+    for row in csv.DictReader((CONFIGS / "index.csv").read_text(encoding="utf-8").splitlines())
+    if row["parameters"]
+]
+CATALOGUED = [name for name, entry in catalogue().models.items() if entry.config is not None]
+
+
+def built(config: dict[str, Any]) -> Any:
+    """The model of transformers on the meta device: shapes, no memory."""
+    import torch
+    import transformers
+
+    keys = {key: value for key, value in config.items() if key != "quantization_config"}
+    real = transformers.AutoConfig.for_model(keys.pop("model_type"), **keys)
+    with torch.device("meta"):
+        model = transformers.AutoModelForCausalLM.from_config(real)
+    model.tie_weights()
+    return model
+
+
+def parameters(module: Any) -> int:
+    """Parameters of a module, shared ones once."""
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+def layer_modules(model: Any, layers: int) -> list[Any]:
+    """The decoder layers: the first list of modules that is as long as the stack."""
+    lists = (module for module in model.modules() if type(module).__name__ == "ModuleList")
+    return list(next(modules for modules in lists if len(modules) == layers))
+
+
+@pytest.mark.parametrize("file", READABLE)
+def test_a_readable_config_has_the_parameters_that_transformers_allocates(file: str) -> None:
+    """Unit-exact, for every public config that the reader accepts."""
+    config = json.loads((CONFIGS / file).read_text(encoding="utf-8"))
+
+    assert count(read_config(CONFIGS / file)).total == parameters(built(config))
+
+
+@pytest.mark.parametrize("name", CATALOGUED)
+def test_a_catalogued_model_has_the_parameters_that_transformers_allocates(name: str) -> None:
+    """Unit-exact, for every model of the catalogue that is kept as a config."""
+    config = catalogue().models[name].config
+
+    assert config is not None
+    assert count(Transformer.preset(name)).total == parameters(built(config))
+
+
+def test_deepseek_v3_of_the_catalogue_has_the_parameters_that_transformers_allocates() -> None:
+    """The one model kept as a Transformer, against the public config of the same model."""
+    config = json.loads((CONFIGS / "deepseek_v3.json").read_text(encoding="utf-8"))
+
+    model = built({key: value for key, value in config.items() if key != "auto_map"})
+
+    assert count(Transformer.preset("deepseek-v3")).total == parameters(model)
+
+
+SWITCH = st.booleans()
+FLAGS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
+    "gpt2": {"n_inner": st.sampled_from([None, 48, 100]), "tie_word_embeddings": SWITCH},
+    "gpt_neox": {"attention_bias": SWITCH, "tie_word_embeddings": SWITCH},
+    "opt": {
+        "enable_bias": SWITCH,
+        "do_layer_norm_before": SWITCH,
+        "word_embed_proj_dim": st.sampled_from([16, 64]),
+        "tie_word_embeddings": SWITCH,
+    },
+    "llama": {"attention_bias": SWITCH, "mlp_bias": SWITCH, "tie_word_embeddings": SWITCH},
+    "mistral": {"sliding_window": st.sampled_from([None, 8]), "tie_word_embeddings": SWITCH},
+    "mixtral": {
+        "num_local_experts": st.integers(2, 5),
+        "sliding_window": st.sampled_from([None, 8]),
+        "tie_word_embeddings": SWITCH,
+    },
+    "qwen2": {
+        "use_sliding_window": SWITCH,
+        "max_window_layers": st.integers(0, 6),
+        "sliding_window": st.just(8),
+    },
+    "qwen3": {
+        "attention_bias": SWITCH,
+        "use_sliding_window": SWITCH,
+        "max_window_layers": st.integers(0, 6),
+        "sliding_window": st.just(8),
+    },
+    "gemma": {"attention_bias": SWITCH, "tie_word_embeddings": SWITCH},
+    "gemma2": {"attention_bias": SWITCH, "tie_word_embeddings": SWITCH, "sliding_window": st.just(8)},
+    "qwen2_moe": {
+        "qkv_bias": SWITCH,
+        "num_experts": st.integers(2, 5),
+        "num_experts_per_tok": st.integers(1, 2),
+        "moe_intermediate_size": st.sampled_from([24, 40]),
+        "shared_expert_intermediate_size": st.sampled_from([24, 56]),
+        "decoder_sparse_step": st.integers(1, 3),
+        "mlp_only_layers": st.sampled_from([[], [0], [1]]),
+        "use_sliding_window": SWITCH,
+        "max_window_layers": st.integers(0, 6),
+        "sliding_window": st.just(8),
+    },
+    "qwen3_moe": {
+        "attention_bias": SWITCH,
+        "num_experts": st.integers(2, 5),
+        "num_experts_per_tok": st.integers(1, 2),
+        "moe_intermediate_size": st.sampled_from([24, 40]),
+        "decoder_sparse_step": st.integers(1, 3),
+        "mlp_only_layers": st.sampled_from([[], [0], [1]]),
+    },
+}
+HEAD_DIM = {"llama", "mistral", "mixtral", "qwen3", "gemma", "gemma2", "qwen3_moe"}
+UNGROUPED = {"gpt2", "gpt_neox", "opt"}
+
+
+@st.composite
+def small_configs(draw: st.DrawFn, family: str) -> dict[str, Any]:
+    """A small config of `family`, every switch drawn."""
+    heads = draw(st.sampled_from([2, 4]))
+    config = {
+        "model_type": family,
+        "vocab_size": draw(st.integers(30, 40)),
+        "hidden_size": heads * draw(st.sampled_from([8, 16])),
+        "num_hidden_layers": draw(st.integers(2, 5)),
+        "num_attention_heads": heads,
+        "ffn_dim" if family == "opt" else "intermediate_size": draw(st.sampled_from([32, 72])),
+        "max_position_embeddings": 32,
+        "pad_token_id": 0,
+    }
+    if family not in UNGROUPED:
+        config["num_key_value_heads"] = draw(st.sampled_from([1, 2]))
+    if family in HEAD_DIM:
+        config["head_dim"] = draw(st.sampled_from([8, 12]))
+    if family == "gpt2":
+        del config["intermediate_size"]
+    return config | {key: draw(values) for key, values in FLAGS[family].items()}
+
+
+@pytest.mark.parametrize("family", sorted(FLAGS))
+def test_every_switch_of_a_family_counts_as_in_transformers(family: str) -> None:
+    """Whole model and each layer agree, and so does which layers attend through a window."""
+
+    @settings(max_examples=30, deadline=None, derandomize=True, database=None)
+    @given(small_configs(family))
+    def holds(config: dict[str, Any]) -> None:
+        mine = parse_config(config, "drawn")
+        model = built(config)
+        counted = count(mine)
+        assert counted.total == parameters(model)
+        layers = layer_modules(model, mine.layers)
+        assert [counted.layers[kind].total for kind in mine.kind_of_layer] == [*map(parameters, layers)]
+        windows = [mine.kinds[kind].attention.window for kind in mine.kind_of_layer]
+        assert windows == _real_windows(model.config, mine.layers)
+
+    holds()
+
+
+def _real_windows(config: Any, layers: int) -> list[int | None]:
+    window = getattr(config, "sliding_window", None)
+    types = getattr(config, "layer_types", None) or ["sliding_attention"] * layers
+    return [window if word == "sliding_attention" else None for word in types]

@@ -1,0 +1,370 @@
+"""Measured curves: published points come out again, and physics holds for any input."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shardwise.hardware import Gpu, catalogue, network, saturating_seconds
+from shardwise.inputs import InputError
+
+MIB = 2**20
+SIDES = st.integers(1, 32768)
+
+
+def gemm_flops(name: str, precision: str, m: int, n: int, k: int, size: float) -> float:
+    """FLOP/s of one matrix product by the curve of a card."""
+    card = catalogue.gpu(name)
+    seconds = catalogue.gemm_curve(name, precision).seconds(
+        m,
+        n,
+        k,
+        peak_flops_per_s=card.peak_flops_per_s(precision) or 0.0,
+        hbm_bytes_per_s=card.hbm_bytes_per_s,
+        bytes_per_element=size,
+        sms=card.sms,
+    )
+    return 2.0 * m * n * k / float(seconds)
+
+
+def bus(payload: float, ranks: int, kind: str) -> float:
+    """Bytes each rank moves for a tensor of `payload` bytes."""
+    return payload * (ranks - 1) / ranks * (2 if kind == "all_reduce" else 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "precision", "share"),
+    [
+        ("H100-SXM-80GB", "bf16", 0.77),
+        ("A100-SXM-80GB", "bf16", 0.84),
+        ("H200-SXM", "bf16", 0.78),
+        ("B200-SXM", "bf16", 0.66),
+        ("H100-SXM-80GB", "fp8", 0.62),
+        ("B200-SXM", "mxfp8", 0.58),
+    ],
+)
+def test_large_products_reach_the_measured_share_of_peak(name: str, precision: str, share: float) -> None:
+    """Median of large shapes in aiconfigurator's tables; the curve is within its mean error of it."""
+    size = 2.0 if precision == "bf16" else 1.0
+    peak = catalogue.gpu(name).peak_flops_per_s(precision)
+    reached = gemm_flops(name, precision, 8192, 8192, 8192, size) / (peak or 0.0)
+
+    assert reached == pytest.approx(share, rel=catalogue.gemm_curve(name, precision).mean_log_error)
+
+
+@pytest.mark.parametrize(
+    ("name", "precision", "shape", "tflops"),
+    [
+        ("H100-SXM-80GB", "bf16", (256, 4096, 4096), 459.1),
+        ("H100-SXM-80GB", "bf16", (256, 8192, 8192), 609.0),
+        ("A100-SXM-80GB", "bf16", (1024, 8192, 8192), 258.2),
+        ("A100-SXM-80GB", "bf16", (8192, 2048, 2048), 254.2),
+        ("B200-SXM", "bf16", (8192, 16384, 16384), 1681.6),
+        ("GB300", "fp4", (4096, 16384, 16384), 5502.2),
+        ("B300-SXM", "fp4", (8192, 8192, 8192), 4500.6),
+    ],
+)
+def test_measured_products(name: str, precision: str, shape: tuple[int, int, int], tflops: float) -> None:
+    """Single points of the same tables, within the 90 % error of the fit (at most 30 %)."""
+    size = {"bf16": 2.0, "fp4": 0.5625}[precision]
+
+    assert gemm_flops(name, precision, *shape, size) / 1e12 == pytest.approx(tflops, rel=0.3)
+
+
+@settings(deadline=None)
+@given(m=SIDES, n=SIDES, k=SIDES, faster=st.floats(1, 8), precision=st.sampled_from(["bf16", "fp8"]))
+def test_a_faster_card_is_never_slower(m: int, n: int, k: int, faster: float, precision: str) -> None:
+    """More peak or more memory bandwidth never lengthens a product, and no product beats the peak."""
+    card = catalogue.gpu("H100-SXM-80GB")
+    curve = catalogue.gemm_curve(card, precision)
+    peak, hbm = card.peak_flops_per_s(precision) or 0.0, card.hbm_bytes_per_s
+    seconds = [
+        float(curve.seconds(m, n, k, peak_flops_per_s=p, hbm_bytes_per_s=h, bytes_per_element=2, sms=132))
+        for p, h in ((peak, hbm), (peak * faster, hbm), (peak, hbm * faster))
+    ]
+
+    assert seconds[1] <= seconds[0]
+    assert seconds[2] <= seconds[0]
+    assert seconds[0] > 2.0 * m * n * k / peak
+
+
+def test_no_work_takes_no_time() -> None:
+    """An expert without tokens costs nothing, also where tiles are quantised."""
+    curve = catalogue.gemm_curve("B200-SXM", "bf16")
+    seconds = curve.seconds(
+        [0, 1], 4096, 4096, peak_flops_per_s=1e15, hbm_bytes_per_s=1e12, bytes_per_element=2, sms=148
+    )
+
+    assert seconds[0] == 0
+    assert seconds[1] > curve.launch_seconds
+
+
+def test_waves_are_quantised() -> None:
+    """One tile more than a full wave costs a second wave: 132 tiles of 128 x 128 on 132 multiprocessors."""
+    curve = catalogue.gemm_curve("H100-SXM-80GB", "bf16").model_copy(update={"wave_exponent": 1.0})
+    shape: dict[str, Any] = {
+        "peak_flops_per_s": 1e15,
+        "hbm_bytes_per_s": 1e15,
+        "bytes_per_element": 2,
+        "sms": 132,
+    }
+    full, more = (
+        curve.seconds(np.array([132 * 128, 132 * 128 + 1]), 128, 8192, **shape) - curve.launch_seconds
+    )
+
+    assert more == pytest.approx(2 * full, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("name", "precision", "grade"),
+    [
+        ("H100-SXM-80GB", "bf16", "M"),
+        ("H100-SXM-80GB", "fp16", "A"),
+        ("A100-SXM-40GB", "bf16", "A"),
+        ("RTX-4090", "fp8", "A"),
+        ("MI300X", "bf16", "A"),
+    ],
+)
+def test_grades_say_what_was_measured(name: str, precision: str, grade: str) -> None:
+    """Grade M only for that card and that arithmetic; every other curve names whose it is."""
+    curve = catalogue.gemm_curve(name, precision)
+
+    assert (curve.gpu, curve.precision, curve.grade) == (name, precision, grade)
+
+
+def test_every_card_has_all_curves() -> None:
+    """Whatever a card can do has a curve, measured or assumed, with positive rates."""
+    for name in catalogue.gpu_names():
+        card = catalogue.gpu(name)
+        for precision in card.precisions:
+            assert 0 < catalogue.gemm_curve(card, precision).e_max < 1
+        attention = catalogue.attention_curve(card)
+        assert attention.forward_flops_per_s(4096, 128) < (
+            card.bf16_flops_per_s or card.fp16_flops_per_s or 0
+        )
+        assert catalogue.p2p_bytes_per_s(card) > 0
+        for ranks in (1, 2, 8, 72):
+            assert catalogue.collective_curve(card, ranks, "all_to_all").rate_bytes_per_s > 0
+
+
+def test_arithmetic_a_card_lacks_has_no_curve() -> None:
+    """fp8 on A100 is an error that names what the card has."""
+    with pytest.raises(InputError) as error:
+        catalogue.gemm_curve("A100-SXM-80GB", "fp8")
+
+    assert error.value.legal == ["bf16", "fp16", "fp32"]
+
+
+@pytest.mark.parametrize(
+    ("name", "passes", "length", "head_dim", "tflops"),
+    [
+        ("A100-SXM-80GB", "both", 1024, 128, 133),
+        ("A100-SXM-80GB", "both", 2048, 128, 155),
+        ("A100-SXM-80GB", "both", 16384, 64, 171),
+        ("H100-SXM-80GB", "both", 8192, 128, 308),
+        ("H100-SXM-80GB", "forward", 2048, 128, 373),
+        ("B200-SXM", "forward", 16384, 128, 1212),
+        ("L40S", "forward", 1024, 64, 112),
+    ],
+)
+def test_measured_attention(name: str, passes: str, length: int, head_dim: int, tflops: float) -> None:
+    """Knots are the published points: flash-attention figures and aiconfigurator's tables."""
+    curve = catalogue.attention_curve(name)
+    speed = curve.forward_backward_flops_per_s if passes == "both" else curve.forward_flops_per_s
+
+    assert float(speed(length, head_dim)) / 1e12 == pytest.approx(tflops)
+
+
+def test_attention_between_and_beyond_the_knots() -> None:
+    """Linear between lengths and head sizes, flat beyond, falling with the root below."""
+    both = catalogue.attention_curve("A100-SXM-80GB").forward_backward_flops_per_s
+
+    assert float(both(3072, 128)) / 1e12 == pytest.approx((155 + 173) / 2)
+    assert float(both(2048, 96)) / 1e12 == pytest.approx((155 + 140) / 2)
+    assert float(both(10**6, 256)) / 1e12 == pytest.approx(189)
+    assert float(both(128, 128)) / 1e12 == pytest.approx(99 / 2)
+    assert float(both(2048, 32)) / 1e12 == pytest.approx(140 / 2)
+
+
+@pytest.mark.parametrize(("length", "tflops"), [(1024, 423), (2048, 521), (4096, 579), (16384, 616)])
+def test_attention_of_a_named_kernel(length: int, tflops: float) -> None:
+    """FlashAttention 3 on H100, forward, head size 128; its backward is derived and slower."""
+    curve = catalogue.attention_curve("H100-SXM-80GB", "flash3")
+
+    assert float(curve.forward_flops_per_s(length, 128)) / 1e12 == pytest.approx(tflops)
+    assert curve.forward_backward_flops_per_s(length, 128) < curve.forward_flops_per_s(length, 128)
+    assert curve.grade == "A"
+    with pytest.raises(InputError):
+        catalogue.attention_curve("A100-SXM-80GB", "flash3")
+
+
+@settings(deadline=None)
+@given(length=st.lists(st.integers(1, 10**6), min_size=2), head_dim=st.integers(1, 512))
+def test_longer_sequences_never_cost_less_time(length: list[int], head_dim: int) -> None:
+    """Seconds of a head, s^2 / speed, rise with the length although the speed rises too."""
+    tokens = np.sort(np.array(length, dtype=np.float64))
+    for name in ("A100-SXM-80GB", "H100-SXM-80GB", "B200-SXM", "RTX-4090"):
+        seconds = tokens**2 / catalogue.attention_curve(name).forward_flops_per_s(tokens, head_dim)
+        assert np.all(np.diff(seconds) >= 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "ranks", "kind", "payload", "rate"),
+    [
+        ("H100-SXM-80GB", 8, "all_reduce", 512 * MIB, 445.05),
+        ("H100-SXM-80GB", 8, "all_reduce", 16 * MIB, 240.83),
+        ("H100-SXM-80GB", 8, "all_reduce", 1 * MIB, 72.24),
+        ("H100-SXM-80GB", 2, "all_to_all", 16 * MIB, 158.13),
+        ("A100-SXM-80GB", 8, "all_gather", 512 * MIB, 205.0),
+        ("B200-SXM", 8, "reduce_scatter", 512 * MIB, 613.0),
+        ("GB200", 4, "all_reduce", 512 * MIB, 628.0),
+        ("RTX-PRO-6000-Server", 8, "all_reduce", 512 * MIB, 25.0),
+    ],
+)
+def test_measured_bus_bandwidth(name: str, ranks: int, kind: str, payload: int, rate: float) -> None:
+    """Bus bandwidth of nccl-tests in one node, GB/s, within three mean errors of the fit."""
+    curve = catalogue.collective_curve(name, ranks, kind)
+    moved = bus(payload, ranks, kind)
+
+    assert curve.grade == "M"
+    assert moved / float(curve.seconds(moved)) / 1e9 == pytest.approx(
+        rate, rel=3 * (curve.mean_log_error or 0)
+    )
+
+
+def test_the_headline_bus_bandwidth() -> None:
+    """512 MiB all-reduce on 8 x H100: 445 GB/s measured, the fit gives it to 1 %."""
+    moved = bus(512 * MIB, 8, "all_reduce")
+    seconds = catalogue.collective_curve("H100-SXM-80GB", 8, "all_reduce").seconds(moved)
+
+    assert moved / float(seconds) / 1e9 == pytest.approx(445, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("name", "ranks", "link", "rate"),
+    [
+        ("H100-SXM-80GB", 16, "island", 482.0),
+        ("H100-SXM-80GB", 3, "island", 368.1),
+        ("A100-SXM-40GB", 8, "island", 224.6),
+        ("A100-PCIe-80GB", 2, "island", 208.0),
+        ("A100-PCIe-80GB", 4, "pcie", 20.0),
+        ("A800-SXM-80GB", 8, "island", 160.0),
+        ("RTX-4090", 8, "pcie", 12.0),
+        ("MI300X", 2, "island", 51.2),
+        ("MI300X", 8, "island", 358.4),
+    ],
+)
+def test_counts_and_cards_without_a_row(name: str, ranks: int, link: str, rate: float) -> None:
+    """Nearest measured count; a sister card with the same link; 0.8 of the link; the PCI Express rule.
+
+    A bridge joins two cards only, and a mesh gives a pair one of its links.
+    """
+    curve = catalogue.collective_curve(name, ranks, "all_reduce")
+
+    assert (curve.link, curve.grade, curve.ranks) == (link, "A", ranks)
+    assert curve.rate_bytes_per_s / 1e9 == pytest.approx(rate)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "kind", "link", "field"),
+    [(8, "broadcast", None, "kind"), (0, "all_reduce", None, "ranks"), (4, "all_reduce", "island", "link")],
+)
+def test_what_no_collective_curve_answers(ranks: int, kind: str, link: Any, field: str) -> None:
+    """An unknown collective, no ranks, or an island the card cannot join: one error naming it."""
+    with pytest.raises(InputError) as error:
+        catalogue.collective_curve("A100-PCIe-80GB", ranks, kind, link)
+
+    assert error.value.field == field
+
+
+@settings(deadline=None)
+@given(
+    moved=st.lists(st.floats(0, 1e13), min_size=2),
+    rate=st.floats(1e8, 1e12),
+    faster=st.floats(1, 100),
+    half=st.floats(0, 1e9),
+    exponent=st.floats(0, 1),
+)
+def test_collectives_are_monotone(
+    moved: list[float], rate: float, faster: float, half: float, exponent: float
+) -> None:
+    """More bandwidth is never slower, more bytes never faster, nothing moved costs nothing."""
+    sizes = np.sort(np.array(moved))
+    law = {"half_bytes": half, "half_exponent": exponent, "floor_seconds": 1e-5}
+    slow = saturating_seconds(sizes, rate_bytes_per_s=rate, **law)
+    fast = saturating_seconds(sizes, rate_bytes_per_s=rate * faster, **law)
+
+    assert np.all(fast <= slow)
+    assert np.all(np.diff(slow) >= -1e-12 * slow[1:])
+    assert np.all((slow == 0) == (sizes == 0))
+
+
+@pytest.mark.parametrize(
+    ("name", "rate"), [("A100-SXM-80GB", 274), ("H100-SXM-80GB", 376), ("GB200", 746), ("RTX-4090", 12)]
+)
+def test_point_to_point(name: str, rate: float) -> None:
+    """Measured writes to a peer, GB/s; without peer-to-peer the host's rate."""
+    assert catalogue.p2p_bytes_per_s(name) == rate * 1e9
+
+
+def test_latencies_of_rings_and_trees() -> None:
+    """NCCL's tuner: 1,024 cards in 128 nodes, ring 9.7 ms, tree 0.26 ms; low latency is lower."""
+    law = network()
+
+    assert float(law.ring_seconds(2046, 254)) == pytest.approx(9.7e-3, rel=0.01)
+    assert float(law.tree_seconds(8, 128)) == pytest.approx(0.26e-3, rel=0.01)
+    assert law.ring_seconds(2046, 254, "low_latency") < law.ring_seconds(2046, 254)
+    assert law.tree_seconds(8, 128, "low_latency") < law.tree_seconds(8, 128)
+
+
+def test_half_speed_sizes_grow_with_the_cluster() -> None:
+    """45 MiB at 32 cards, twice that on EFA; published 130 MiB at 2,048 within the eye's fit."""
+    law = network()
+
+    assert float(law.half_size_bytes(32, "infiniband-ndr")) == 45 * MIB
+    assert float(law.half_size_bytes(32, "efa")) == 90 * MIB
+    assert float(law.half_size_bytes(2048, "infiniband-ndr")) == pytest.approx(130 * MIB, rel=0.1)
+    with pytest.raises(InputError):
+        law.fabric("token-ring")
+
+
+def test_cards_of_ones_own_are_served() -> None:
+    """A card that is in no catalogue gets the curves of its architecture and its own links."""
+    values = catalogue.gpu("H100-SXM-80GB").model_dump()
+    own = Gpu.model_validate({**values, "name": "mine", "nvlink_bytes_per_s": 100e9})
+
+    assert catalogue.gemm_curve(own, "bf16").e_max == catalogue.gemm_curve("H100-SXM-80GB", "bf16").e_max
+    assert catalogue.collective_curve(own, 8, "all_reduce").rate_bytes_per_s == pytest.approx(80e9)
+
+
+def test_half_a_million_entries() -> None:
+    """Curves take columns without a loop over entries: under half a second each."""
+    count = 500_000
+    sizes = np.linspace(1, 16384, count)
+    gemm, attention = (
+        catalogue.gemm_curve("H100-SXM-80GB", "bf16"),
+        catalogue.attention_curve("H100-SXM-80GB"),
+    )
+    shape: dict[str, Any] = {
+        "peak_flops_per_s": 989e12,
+        "hbm_bytes_per_s": 3350e9,
+        "bytes_per_element": 2,
+        "sms": 132,
+    }
+    calls: tuple[Callable[[], npt.NDArray[np.float64]], ...] = (
+        lambda: gemm.seconds(sizes, 4096, 4096, **shape),
+        lambda: attention.forward_flops_per_s(sizes, sizes % 256),
+        lambda: catalogue.collective_curve("H100-SXM-80GB", 8, "all_reduce").seconds(sizes),
+        lambda: network().half_size_bytes(sizes, "efa"),
+    )
+    for call in calls:
+        start = time.process_time()
+        assert call().shape == (count,)
+        assert time.process_time() - start < 0.5
