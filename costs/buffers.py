@@ -20,19 +20,42 @@ _BUCKETS = Note("2 bytes x (reduce + all-gather bucket)", "DeepSpeed stage_1_and
 
 
 def bucket_elements(layout: Layout) -> Floats:
-    """Elements of one communication bucket: the default of the card's size, at most the rank's parameters.
+    """Elements of one communication bucket of each row (`bucket_of`).
 
-    The launch files carry this number, and the overlap terms expose the last bucket of it.
+    The launch files carry this number, and the overlap terms move states at the rate of one bucket.
     """
-    small = layout.cluster.node.gpu.memory_usable_bytes < law("small_card_bytes")
-    default = law("bucket_small_elements") if small else law("bucket_elements")
-    return np.minimum(default, np.ceil(whole_rank(layout)))
+    return bucket_of(layout.cluster.node.gpu.memory_usable_bytes, np.ceil(whole_rank(layout)))
+
+
+def bucket_of(card_bytes: int, parameters: Floats) -> Floats:
+    """Elements of a bucket: the default of the card's size, at most the rank's parameters."""
+    small = card_bytes < law("small_card_bytes")
+    return np.minimum(law("bucket_small_elements") if small else law("bucket_elements"), parameters)
+
+
+def bucket_bytes(elements: Floats) -> Floats:
+    """Bytes of the reduce and the all-gather bucket together, 2 bytes an element."""
+    return 2.0 * 2.0 * elements
 
 
 def whole_rank(layout: Layout) -> Floats:
     """Parameters of a rank as if it held every layer, embedding and head (one stage)."""
     stages = layout.strategies.pipeline_parallel
     return kinds_total(layout, rank_parameters(layout)) / stages + layout.embedding + layout.head
+
+
+def buckets(layout: Layout, row: int) -> dict[str, int]:
+    """Buffer sizes of one row in elements, as the launch files write them."""
+    bucket = int(bucket_elements(layout)[row])
+    whole = int(np.ceil(whole_rank(layout)[row]))
+    return {
+        "reduce_bucket_elements": bucket,
+        "allgather_bucket_elements": bucket,
+        "prefetch_bucket_elements": min(int(law("prefetch_elements")), bucket),
+        "max_live_parameters": min(int(law("live_parameters")), whole),
+        "persistence_threshold": int(law("persistence_elements")),
+        "sub_group_elements": int(law("sub_group_elements")),
+    }
 
 
 def largest_linear(block: Block, hidden: int) -> int:
@@ -92,8 +115,8 @@ def _deepspeed_terms(layout: Layout, moment: str) -> list[Term]:
     s = layout.strategies
     rows = s.is_("backend", "deepspeed")
     bucketed = rows & ((s.zero_stage == 1) | (s.zero_stage == 2))
-    buckets = 2.0 * 2.0 * bucket_elements(layout)
-    terms = [Term("buckets", "stage", _BUCKETS, kib(fixed=np.where(bucketed, buckets, 0.0)))]
+    size = bucket_bytes(bucket_elements(layout))
+    terms = [Term("buckets", "stage", _BUCKETS, kib(fixed=np.where(bucketed, size, 0.0)))]
     if moment in ("forward", "backward"):
         third = rows & (s.zero_stage == 3)
         vocabulary = layout.vocabulary * layout.transformer.hidden_size
@@ -111,5 +134,3 @@ def buffer_terms(layout: Layout, moment: str) -> list[Term]:
         *_pool_terms(layout),
         *_deepspeed_terms(layout, moment),
     ]
-
-

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..models.backend import backend
-from ..models.stack import stack_names
 from ..models.recipe import losses
+from ..models.stack import stack_names
 from ..models.strategy import (
     BACKENDS,
     GRADIENT_DTYPES,
@@ -161,7 +161,9 @@ class Counts:
             prefix[depth + 1, kind] += 1
         most = max(len(strategy.stages) for strategy in strategies)
         shape = (len(strategies), most, kinds)
-        arrays = {name: np.zeros(shape, dtype=np.int64) for name in ("layer", "full", "selective", "offloaded")}
+        arrays = {
+            name: np.zeros(shape, dtype=np.int64) for name in ("layer", "full", "selective", "offloaded")
+        }
         held = np.zeros(shape[:2], dtype=np.bool_)
         for row, strategy in enumerate(strategies):
             for stage, counts in enumerate(_by_kind(strategy, prefix)):

@@ -51,5 +51,3 @@ def stage_block(layout: Layout) -> tuple[Ints, Ints, Bools]:
     aligned &= np.where(inner & (stride < node), (period % node == 0) | (node % period == 0), True)
     aligned &= np.where(stages < s.pipeline_parallel, s.pipeline_parallel % stages == 0, True)
     return stages, cards, aligned
-
-

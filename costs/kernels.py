@@ -140,7 +140,7 @@ def inner_width(block: Block) -> float:
 
 
 def memory_seconds(layout: Layout, block: Block) -> Floats:
-    """Seconds of unfused element-wise work of a forward: (20 h / split + (4 (q + kappa) + 6 f) / t) T / HBM."""
+    """Seconds of a forward's element-wise work: (20 h / split + (4 (q + kappa) + 6 f) / t) T / HBM."""
     attention = block.attention
     split = 4.0 * (attention.query_width + attention.kv_width) + 6.0 * inner_width(block)
     moved = 20.0 * layout.transformer.hidden_size / layout.split_tokens + split / layout.tensor
@@ -157,7 +157,9 @@ def cast_seconds(layout: Layout, block: Block) -> Floats:
     s = layout.strategies
     eight = s.is_("precision", "fp8") | s.is_("precision", "mxfp8")
     widths = 2.0 * layout.transformer.hidden_size + block.attention.output_width + inner_width(block)
-    return np.where(eight, law("cast_bytes") * widths * layout.tokens / layout.tensor / memory_rate(layout), 0.0)
+    return np.where(
+        eight, law("cast_bytes") * widths * layout.tokens / layout.tensor / memory_rate(layout), 0.0
+    )
 
 
 @dataclass(frozen=True)
@@ -205,7 +207,7 @@ def at_least(work: Floats, floor: Floats) -> Floats:
 
 
 def head_seconds(layout: Layout) -> Floats:
-    """Seconds of head and loss, forward and backward, for one micro-batch: three products and 16 B an entry."""
+    """Seconds of head and loss, both passes of a micro-batch: three products and 16 B an entry."""
     entries = layout.vocabulary / layout.tensor
     hidden = np.full_like(layout.tokens, layout.transformer.hidden_size)
     products = 3.0 * product_seconds(layout, layout.tokens, entries, hidden, linear=False)

@@ -197,6 +197,11 @@ class Layout:
         return self._placed(size, np.where(size > 1, span, 1), outer, self.dp_stride)
 
     @cached_property
+    def data_group(self) -> Group:
+        """All ranks that hold the same slice of the model."""
+        return self._data_group(self.data_ranks)
+
+    @cached_property
     def pipe_group(self) -> Group:
         """Two neighbouring stages."""
         two = np.minimum(self.strategies.pipeline_parallel, 2)
@@ -215,5 +220,3 @@ class Layout:
         many = (v - 1) * p + 2 * (p - stage - 1) + 1
         most = s.gradient_accumulation_steps[:, None] * v
         return np.clip(np.where(v == 1, one, many), 1, most)
-
-

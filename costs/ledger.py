@@ -50,7 +50,16 @@ class Ledger(Frozen):
     fragmentation_refused: float
     """Share of allocated memory that a refusal adds in place of the full fragmentation."""
     limit_ns: int
+    """The model's FLOPs at the card's peak on all cards, nothing exposed."""
     step_flops: int
+    recipe: str
+    recipe_bytes: dict[str, float]
+    """Bytes a parameter of weights, gradients and optimizer before sharding."""
+    buckets: dict[str, int]
+    """Sizes in elements of the buffers that were priced."""
+    placement: dict[str, str]
+    """By axis, the smallest tier that holds one of its groups."""
+    checkpoint_bytes: int
 
     @property
     def step_ns(self) -> int:
@@ -71,6 +80,17 @@ class Ledger(Frozen):
     def refusal_kib(self) -> int:
         """The least the worst card needs: fragmentation at the level below which runs did fail."""
         return max(self._refusal(stage) for stage in self.stages)
+
+    @property
+    def load_kib(self) -> int:
+        """Memory of the worst card after loading, before the first step: states and runtime."""
+        kept = ("weights", "optimizer", "runtime")
+        return max(sum(stage.moments_kib["step"].get(name, 0) for name in kept) for stage in self.stages)
+
+    @property
+    def comm_ns(self) -> int:
+        """Exposed communication of the step."""
+        return sum(ns for name, ns in self.terms_ns.items() if "_comm" in name)
 
     def _refusal(self, stage: StageEntry) -> int:
         least = 0

@@ -14,8 +14,12 @@ from .terms import Note, Term, ns
 from .traffic import passes
 
 _STEP = Note("1.2 x 30 bytes a local parameter / (0.85 HBM)", "regression of 2026-11", "M", "s")
-_HOST = Note("28 bytes a parameter / (eta DRAM), all cards of a node at once", "ml_engineering-001..012", "M", "s")
-_PARAMETERS = Note("max(0.1 copy, copy - compute)", "pinned PCIe rates; FSDP2 copies in the prefetch", "A", "s")
+_HOST = Note(
+    "28 bytes a parameter / (eta DRAM), all cards of a node at once", "ml_engineering-001..012", "M", "s"
+)
+_PARAMETERS = Note(
+    "max(0.1 copy, copy - compute)", "pinned PCIe rates; FSDP2 copies in the prefetch", "A", "s"
+)
 
 
 def optimizer_term(layout: Layout) -> Term:
@@ -55,7 +59,9 @@ def parameter_copy_term(layout: Layout, work: LayerSeconds) -> Term:
     weights = Held.of(layout, sharding(layout)[0])
     up = per_parameter(layout, "weights_bytes") * gather
     down = per_parameter(layout, "gradients_bytes") * reduce
-    each = np.where(s.is_("offload_params", "cpu"), up + down, 0.0) / layout.cluster.node.host_link_bytes_per_s
+    each = (
+        np.where(s.is_("offload_params", "cpu"), up + down, 0.0) / layout.cluster.node.host_link_bytes_per_s
+    )
     copied: Floats = weights.layer * each[:, None]
     compute = work.forward + work.backward
     exposed = np.maximum(law("offload_exposed") * copied, copied - compute)

@@ -12,7 +12,6 @@ from .columns import Floats
 from .kernels import LayerSeconds, stack_constant
 from .law import law
 from .layout import Layout
-from .states import per_parameter
 from .terms import Note, Term, ns
 from .traffic import (
     boundary_bytes,
@@ -23,9 +22,12 @@ from .traffic import (
     passes,
     reduce_bytes,
     tensor_pairs,
+    wires,
 )
 
-_TENSOR = Note("X (pairs (AG + RS) fwd and bwd), half again under full recompute", "measured curves", "M", "s")
+_TENSOR = Note(
+    "X (pairs (AG + RS) fwd and bwd), half again under full recompute", "measured curves", "M", "s"
+)
 _CONTEXT = Note("max(comm / c, comm - attention)", "Megatron Bridge performance guide", "P", "s")
 _EXPERT = Note("0.4 x 4 all-to-all", "regression on MoE rows", "M", "s")
 _PIPE = Note("0.54 x 2 p2p a chunk", "regression of 2026-11", "M", "s")
@@ -100,8 +102,7 @@ class StateSeconds:
         """A layer, the embedding and the head are each one collective."""
         group = layout.shard_group
         slower = fsdp_factor(layout, group)
-        weight = per_parameter(layout, "wire_gather_bytes")
-        gradient = per_parameter(layout, "wire_reduce_bytes")
+        weight, gradient = wires(layout)
 
         def gather(payload: Floats) -> Floats:
             factor = slower[:, None] if payload.ndim == 2 else slower
@@ -178,16 +179,13 @@ def step_term(layout: Layout) -> Term:
 def _once(layout: Layout, gather_share: Floats, reduce_share: Floats, name: str) -> Term:
     """Shares of a gather and a reduction of all states, moved at the rate of one bucket."""
     group = layout.shard_group
-    weight = per_parameter(layout, "wire_gather_bytes")
-    gradient = per_parameter(layout, "wire_reduce_bytes")
+    weight, gradient = wires(layout)
     bucket = bucket_elements(layout)
     gather = gather_share * bucketed(layout, "all_gather", np.ones_like(weight), bucket * weight, group)
     reduce = reduce_share * bucketed(layout, "reduce_scatter", np.ones_like(weight), bucket * gradient, group)
     root = weight * gather + gradient * reduce
     layer = gather_bytes(layout) * gather[:, None] + reduce_bytes(layout) * reduce[:, None]
-    return Term(
-        name, "stage", _ONCE, ns(layer=layer, first=layout.embedding * root, last=layout.head * root)
-    )
+    return Term(name, "stage", _ONCE, ns(layer=layer, first=layout.embedding * root, last=layout.head * root))
 
 
 def replica_term(layout: Layout, work: LayerSeconds) -> Term:
@@ -195,7 +193,7 @@ def replica_term(layout: Layout, work: LayerSeconds) -> Term:
     group = layout.replica_group
     shard = layout.shard.astype(np.float64)
     layer = seconds(layout, "all_reduce", reduce_bytes(layout) / shard[:, None], group)
-    gradient = per_parameter(layout, "wire_reduce_bytes") / shard
+    gradient = wires(layout)[1] / shard
     hidden = law("replica_hidden_backward") * work.backward
     least = law("replica_exposed")
     first = seconds(layout, "all_reduce", layout.embedding * gradient, group)

@@ -14,12 +14,14 @@ from ..models.strategy import Strategy
 from ..models.training import Training
 from ..models.transformer import Transformer
 from .book import MOMENTS, Book
+from .buffers import buckets
 from .columns import Counts, Ints, Strategies
 from .host import host_capacity_bytes, stage_block
 from .law import law
 from .layout import Group, Layout
 from .ledger import Ledger, StageEntry
 from .schedule import Step, step
+from .states import recipe_of
 from .terms import Frame, add_up, by_name
 from .traffic import traffic_terms
 
@@ -100,10 +102,10 @@ def _ledger(prices: Prices, row: int) -> Ledger:
     tokens = layout.training.tokens
     sequence = layout.training.sequence_length
     flops = training_flops_per_token(layout.transformer, sequence) * tokens
+    known = recipe_of(layout, row)
+    weights, optimizer = (known.weights_bytes, known.optimizer_bytes) if known else (0.0, 0.0)
     return Ledger(
-        stages=tuple(
-            _stage(prices, row, stage) for stage in range(int(prices.counts.held[row].sum()))
-        ),
+        stages=tuple(_stage(prices, row, stage) for stage in range(int(prices.counts.held[row].sum()))),
         terms_ns=_time_terms(prices, row),
         hidden_ns=_hidden(prices, row),
         host_node_kib=int(prices.host_node_kib[row]),
@@ -113,7 +115,35 @@ def _ledger(prices: Prices, row: int) -> Ledger:
         fragmentation_refused=law("refusal_share"),
         limit_ns=_limit_ns(layout, row, flops),
         step_flops=int(flops),
+        recipe=known.name if known else "none",
+        recipe_bytes={
+            "weights": weights,
+            "gradients": known.gradients_bytes if known else 0.0,
+            "optimizer": optimizer,
+        },
+        buckets=buckets(layout, row),
+        placement=_placement(layout, row),
+        checkpoint_bytes=int(layout.counted.total * (weights + optimizer)),
     )
+
+
+def _placement(layout: Layout, row: int) -> dict[str, str]:
+    """The smallest tier that holds a group of each axis; "card" where the axis is 1."""
+    groups = {
+        "tensor_parallel": layout.tensor_group,
+        "context_parallel": layout.context_group,
+        "data_parallel": layout.data_group,
+        "pipeline_parallel": layout.pipe_group,
+        "expert_parallel": layout.expert_group,
+        "shard_group": layout.shard_group,
+    }
+    return {axis: _tier(layout, group, row) for axis, group in groups.items()}
+
+
+def _tier(layout: Layout, group: Group, row: int) -> str:
+    if int(group.size[row]) == 1:
+        return "card"
+    return layout.cluster.tiers().tiers[int(group.level[row])].name
 
 
 def _stage(prices: Prices, row: int, stage: int) -> StageEntry:
@@ -152,19 +182,14 @@ def _hidden(prices: Prices, row: int) -> dict[str, int]:
 
 def _traffic(prices: Prices, row: int) -> dict[str, dict[str, int]]:
     """Bytes a card of the busiest stage sends in a step, by axis and the tier its group spans."""
-    tiers = prices.book.layout.cluster.tiers().tiers
     found: dict[str, dict[str, int]] = {}
     for axis, (terms, group) in traffic_terms(prices.book.layout).items():
         once = [term for term in terms if term.per == "stage"]
         each = [term for term in terms if term.per == "chunk"]
         total = add_up(once, prices.frame) + add_up(each, prices.frame) * prices.passes[:, None]
         if (most := int(total[row].max())) > 0:
-            found[axis] = {tiers[_level(group, row)].name: most}
+            found[axis] = {_tier(prices.book.layout, group, row): most}
     return found
-
-
-def _level(group: Group, row: int) -> int:
-    return int(group.level[row])
 
 
 def _limit_ns(layout: Layout, row: int, flops: float) -> int:

@@ -11,7 +11,9 @@ from .layout import Layout
 from .terms import Note, Term, kib
 
 _RUNTIME = Note(
-    "1.5 GiB + 0.6 GiB a communicator group; 1.0 GiB on one card", "bloom_prequel nvidia-smi, NCCL issues", "M"
+    "1.5 GiB + 0.6 GiB a communicator group; 1.0 GiB on one card",
+    "bloom_prequel nvidia-smi, NCCL issues",
+    "M",
 )
 _FRAGMENTATION = Note("0.13 (allocated + pools)", "torchtitan and bloom_prequel medians", "M")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..models.backend import backend
 from ..models.recipe import Recipe
@@ -40,6 +41,15 @@ def per_parameter(layout: Layout, field: str) -> Floats:
     return values
 
 
+def divided(parameters: ArrayLike, sharded: ArrayLike, ranks: ArrayLike) -> Floats:
+    """Parameters on a rank: N / n where this state is sharded over n ranks, else N.
+
+    >>> float(divided(30e9, True, 8))
+    3750000000.0
+    """
+    return np.asarray(parameters, dtype=np.float64) / np.where(sharded, ranks, 1)
+
+
 @dataclass(frozen=True)
 class Held:
     """Parameters of a rank after sharding over `shard` (dense) and `expert_shard` (experts) cards."""
@@ -51,10 +61,11 @@ class Held:
     @classmethod
     def of(cls, layout: Layout, sharded: Bools) -> Held:
         """What a rank holds where `sharded` says whether this state is sharded at all."""
-        dense = np.where(sharded, layout.shard, 1)
-        expert = np.where(sharded, layout.expert_shard, 1)
-        layer = layout.dense_layer / dense[:, None] + layout.expert_layer / expert[:, None]
-        return cls(layer, layout.embedding / dense, layout.head / dense)
+        wide = sharded[:, None]
+        dense = divided(layout.dense_layer, wide, layout.shard[:, None])
+        expert = divided(layout.expert_layer, wide, layout.expert_shard[:, None])
+        first = divided(layout.embedding, sharded, layout.shard)
+        return cls(dense + expert, first, divided(layout.head, sharded, layout.shard))
 
     def term(self, name: str, note: Note, each: Floats, offloaded: Bools) -> Term:
         """`each` bytes a parameter; where `offloaded`, the root's share is gone and layers' may go."""
@@ -77,9 +88,16 @@ def sharding(layout: Layout) -> tuple[Bools, Bools, Bools]:
     """Which rows shard weights, gradients, optimizer."""
     s = layout.strategies
     zero = s.zero_stage
-    weights = zero >= s.by_backend("weights_sharded_from_stage")
-    gradients = zero >= s.by_backend("gradients_sharded_from_stage")
-    return weights, gradients, zero >= 1
+    return sharded_from(
+        zero, s.by_backend("weights_sharded_from_stage"), s.by_backend("gradients_sharded_from_stage")
+    )
+
+
+def sharded_from(
+    zero: Ints, weights_from: Ints | int, gradients_from: Ints | int
+) -> tuple[Bools, Bools, Bools]:
+    """Which of weights, gradients, optimizer a ZeRO stage shards; the optimizer from stage 1 on."""
+    return zero >= weights_from, zero >= gradients_from, zero >= 1
 
 
 def gradients_offloaded(layout: Layout) -> Bools:
@@ -112,9 +130,7 @@ def state_terms(layout: Layout, moment: str) -> list[Term]:
     )
     if moment == "step":
         terms.append(
-            Held.of(layout, optimizer).term(
-                "step_copy", _STEP, per_parameter(layout, "step_bytes"), on_host
-            )
+            Held.of(layout, optimizer).term("step_copy", _STEP, per_parameter(layout, "step_bytes"), on_host)
         )
     return terms
 
@@ -139,4 +155,6 @@ def kinds_total(layout: Layout, by_kind: Floats) -> Floats:
 
 def layers_of_kind(layout: Layout) -> Ints:
     """How many layers of each kind the model has."""
-    return np.bincount(np.array(layout.transformer.kind_of_layer), minlength=len(layout.blocks)).astype(np.int64)
+    return np.bincount(np.array(layout.transformer.kind_of_layer), minlength=len(layout.blocks)).astype(
+        np.int64
+    )

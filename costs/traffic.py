@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..models.transformer import Block
-from .columns import Floats
+from .columns import Bools, Floats, Ints
 from .law import law
 from .layout import Group, Layout
 from .states import per_parameter, rank_parameters, sharding
@@ -63,30 +64,47 @@ def boundary_bytes(layout: Layout) -> Floats:
     return hidden_bytes(layout) / layout.split_tokens
 
 
+def wire_of(zero: ArrayLike, gather: ArrayLike, reduce: ArrayLike) -> tuple[Floats, Floats]:
+    """Bytes a parameter of a gather and of a reduction; ZeRO-0 all-reduces, so it gathers gradients."""
+    reduced = np.asarray(reduce, dtype=np.float64)
+    return np.where(np.asarray(zero) == 0, reduced, gather), reduced
+
+
+def wires(layout: Layout) -> tuple[Floats, Floats]:
+    """`wire_of` each row's recipe, (n,)."""
+    return wire_of(
+        layout.strategies.zero_stage,
+        per_parameter(layout, "wire_gather_bytes"),
+        per_parameter(layout, "wire_reduce_bytes"),
+    )
+
+
 def gather_bytes(layout: Layout) -> Floats:
     """Weights of a layer on the wire when gathered, (n, kinds)."""
-    return rank_parameters(layout) * per_parameter(layout, "wire_gather_bytes")[:, None]
+    return rank_parameters(layout) * wires(layout)[0][:, None]
 
 
 def reduce_bytes(layout: Layout) -> Floats:
     """Gradients of a layer on the wire when reduced, (n, kinds)."""
-    return rank_parameters(layout) * per_parameter(layout, "wire_reduce_bytes")[:, None]
+    return rank_parameters(layout) * wires(layout)[1][:, None]
 
 
 def passes(layout: Layout) -> tuple[Floats, Floats, Floats, Floats]:
-    """How often states cross the data axis: (gathers, reduces) a micro-batch, (gathers, reduces) a step.
+    """How often states of each row cross the data axis (`passes_of`)."""
+    weights, gradients, _ = sharding(layout)
+    return passes_of(layout.strategies.zero_stage, weights, gradients)
+
+
+def passes_of(zero: Ints, weights: Bools, gradients: Bools) -> tuple[Floats, Floats, Floats, Floats]:
+    """(gathers, reduces) a micro-batch, then (gathers, reduces) a step.
 
     ZeRO-3 gathers for forward and backward and reduces, each micro-batch; FSDP without resharding
     gathers once; DeepSpeed ZeRO-2 reduces each micro-batch and gathers once a step; ZeRO-1 does both
-    once; ZeRO-0 all-reduces once (a reduce and a gather of the gradient).
+    once; ZeRO-0 all-reduces once (a reduction and a gather of the gradient).
     """
-    weights, gradients, _ = sharding(layout)
-    s = layout.strategies
-    again = weights & (s.zero_stage == 3)
-    gather = np.where(weights, np.where(again, 2.0, 1.0), 0.0)
+    gather = np.where(weights, np.where(zero == 3, 2.0, 1.0), 0.0)
     reduce = np.where(gradients, 1.0, 0.0)
-    once = np.where(weights, 0.0, 1.0)
-    return gather, reduce, once, np.where(gradients, 0.0, 1.0)
+    return gather, reduce, np.where(weights, 0.0, 1.0), np.where(gradients, 0.0, 1.0)
 
 
 def traffic_terms(layout: Layout) -> dict[str, tuple[list[Term], Group]]:
@@ -103,7 +121,17 @@ def traffic_terms(layout: Layout) -> dict[str, tuple[list[Term], Group]]:
     piped = np.where(s.pipeline_parallel > 1, 2.0 * boundary_bytes(layout), 0.0)
     return {
         "tensor": (
-            [_bytes("tensor", "chunk", _TENSOR, layer=tensor_layer, full=tensor_layer / 2, first=per_pass, last=per_pass)],
+            [
+                _bytes(
+                    "tensor",
+                    "chunk",
+                    _TENSOR,
+                    layer=tensor_layer,
+                    full=tensor_layer / 2,
+                    first=per_pass,
+                    last=per_pass,
+                )
+            ],
             tensor,
         ),
         "context": ([_bytes("context", "chunk", _CONTEXT, layer=3.0 * rings, full=rings)], context),

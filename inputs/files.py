@@ -92,7 +92,11 @@ def write_folder(folder: Path, files: Mapping[str, str], *, force: bool) -> list
         raise InputError("output", str(folder), "-o", "is not a folder", code="output-exists")
     if folder.is_dir() and any(folder.iterdir()) and not force:
         raise InputError(
-            "output", str(folder), "-o", "exists; nothing is overwritten without --force", code="output-exists"
+            "output",
+            str(folder),
+            "-o",
+            "exists; nothing is overwritten without --force",
+            code="output-exists",
         )
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)

@@ -95,7 +95,9 @@ def with_optimizer(base: Recipe, optimizer: Optimizer) -> Recipe:
 @cache
 def backends() -> dict[str, Backend]:
     """All backends by name."""
-    return {name: Backend.model_validate({"name": name, **entry}) for name, entry in table("backends").items()}
+    return {
+        name: Backend.model_validate({"name": name, **entry}) for name, entry in table("backends").items()
+    }
 
 
 def backend(name: str) -> Backend:

@@ -143,8 +143,10 @@ def training_flops_per_token(model: Transformer, sequence: int) -> float:
     if model.tied_embeddings:
         matrices += model.vocab_size * (model.embedding_width or model.hidden_size)
     spans = sum(
-        6 * (block.attention.query_width + block.attention.output_width)
-        * attention_span(block.attention, sequence) * run.layers
+        6
+        * (block.attention.query_width + block.attention.output_width)
+        * attention_span(block.attention, sequence)
+        * run.layers
         for run in model.runs
         for block in (run.block,)
     )

@@ -13,7 +13,7 @@ from ..inputs import Frozen, InputError, nearest
 
 
 class Recipe(Frozen):
-    """Bytes a parameter. `optimizer_bytes` includes the master copy; `step_bytes` are alive only at the step."""
+    """Bytes a parameter: `optimizer_bytes` with the master copy, `step_bytes` alive only at the step."""
 
     name: str
     weights_bytes: float = Field(ge=0)

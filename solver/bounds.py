@@ -39,7 +39,8 @@ def time_bound(coefficients: Coefficients) -> Ints:
     most = np.maximum(-(-work // p), least)
     after = tail["layer"].min(axis=1) * fullest * v + tail["fixed"]
     after = after + np.minimum(tail["offloaded"].min(axis=1), 0) * fullest * v
-    return (coefficients.passes - 1) * most + work + after
+    bound: Ints = (coefficients.passes - 1) * most + work + after
+    return bound
 
 
 def uniform_counts(layers: int, stages: int) -> list[int]:
@@ -77,7 +78,9 @@ def _groups(coefficients: Coefficients) -> Iterator[_Even]:
         rows = np.flatnonzero((pairs[:, 0] == p) & (pairs[:, 1] == v))
         sizes = uniform_counts(len(kinds) // v, p)
         edges = np.concatenate([[0], np.cumsum(sizes)])
-        counts = [np.bincount(kinds[a:b], minlength=kinds.max() + 1) for a, b in zip(edges, edges[1:], strict=False)]
+        counts = [
+            np.bincount(kinds[a:b], minlength=kinds.max() + 1) for a, b in zip(edges, edges[1:], strict=False)
+        ]
         yield _Even(rows, np.array(counts, dtype=np.int64), p)
 
 
@@ -96,7 +99,8 @@ def _memory_excess(total: Sum, coefficients: Coefficients, even: _Even, capacity
     flight = coefficients.in_flight[even.rows][:, : even.stages]
     stay = _stage_values(total.stage, even, v)
     offloaded = total.stage["offloaded"][even.rows] @ even.counts.T * v
-    return stay + offloaded + flight * _stage_values(total.flight, even, 1) - capacity
+    over: Ints = stay + offloaded + flight * _stage_values(total.flight, even, 1) - capacity
+    return over
 
 
 def uniform(coefficients: Coefficients) -> Ints:
@@ -134,7 +138,8 @@ def _host_fits(coefficients: Coefficients, even: _Even) -> Bools:
         padded = np.pad(each[some], ((0, 0), (0, -even.stages % count)))
         blocks = padded.reshape(padded.shape[0], -1, count).sum(axis=2).max(axis=1)
         found[some] = blocks * cards[some] <= capacity
-    return ~offloaded | (found & aligned)
+    fits: Bools = np.logical_or(~offloaded, np.logical_and(found, aligned))
+    return fits
 
 
 def _recompute_all(coefficients: Coefficients, rows: Ints, word: str) -> Bools:
@@ -186,7 +191,8 @@ def _needed(coefficients: Coefficients, even: _Even, excess: dict[str, Ints], wo
         relief = -coefficients.memory[moment].flight[word][rows].max(axis=1)[:, None] * flight
         some = -(-np.maximum(over, 0) // np.maximum(relief, 1))
         needed = np.maximum(needed, some)
-    return np.minimum(needed, even.counts.sum(axis=1)[None, :])
+    found: Ints = np.minimum(needed, even.counts.sum(axis=1)[None, :])
+    return found
 
 
 def can_fit(coefficients: Coefficients) -> Bools:
@@ -219,7 +225,8 @@ def _holds_all(coefficients: Coefficients, tau: Ints) -> Bools:
     held = np.arange(most.shape[1])[None, :] < s.pipeline_parallel[:, None]
     impossible = (held & (most < 1)).any(axis=1)
     total = np.where(held, np.minimum(most, 2**20), 0).sum(axis=1)
-    return ~impossible & (total >= coefficients.request.model.layers // s.virtual_pipeline)
+    enough: Bools = ~impossible & (total >= coefficients.request.model.layers // s.virtual_pipeline)
+    return enough
 
 
 def _most_layers(coefficients: Coefficients, tau: Ints) -> Ints:
@@ -247,7 +254,8 @@ def _most_layers(coefficients: Coefficients, tau: Ints) -> Ints:
         squeezed = np.where(least > 0, room / np.maximum(least, 1e-9), 2.0**40)
         here = np.where(room < 0, 0.0, np.maximum(np.minimum(bought, squeezed), kept))
         most = np.minimum(most, np.floor(here + 1e-6))
-    return most.astype(np.int64)
+    found: Ints = most.astype(np.int64)
+    return found
 
 
 def _ends(coefficients: Coefficients, part: dict[str, Ints]) -> Ints:
@@ -255,7 +263,8 @@ def _ends(coefficients: Coefficients, part: dict[str, Ints]) -> Ints:
     width = coefficients.in_flight.shape[1]
     index = np.arange(width)[None, :]
     last = index == (coefficients.strategies.pipeline_parallel - 1)[:, None]
-    return part["fixed"][:, None] + (index == 0) * part["first"][:, None] + last * part["last"][:, None]
+    ends: Ints = part["fixed"][:, None] + (index == 0) * part["first"][:, None] + last * part["last"][:, None]
+    return ends
 
 
 def _relief(coefficients: Coefficients, total: Sum) -> tuple[Ints, np.ndarray]:
@@ -272,3 +281,20 @@ def _relief(coefficients: Coefficients, total: Sum) -> tuple[Ints, np.ndarray]:
         relief = np.maximum(relief, freed.max(axis=1))
         rate = np.maximum(rate, (freed / cost).max(axis=1))
     return relief, rate
+
+
+def shortage(coefficients: Coefficients) -> Ints:
+    """KiB by which the leanest even plan of each row exceeds a card (negative: room), for explanations.
+
+    Everything that may be recomputed and offloaded is.
+    """
+    lack = np.full(len(coefficients.strategies), -(2**60), dtype=np.int64)
+    for even in _groups(coefficients):
+        flight = coefficients.in_flight[even.rows][:, : even.stages]
+        layers = even.counts.sum(axis=1)[None, :]
+        for total in coefficients.memory.values():
+            over = _memory_excess(total, coefficients, even, capacity_kib(coefficients.request))
+            relief, _ = _relief(coefficients, total)
+            over = over - flight * layers * relief[even.rows][:, None]
+            lack[even.rows] = np.maximum(lack[even.rows], over.max(axis=1))
+    return lack

@@ -105,7 +105,9 @@ class Leaf:
     def _objective(self) -> Any:
         """(m v - 1) max U + sum U + max tail, at most the limit."""
         model, passes = self.model, self.options.passes
-        tops = [[int(max(t[s][:, i].max() for t in self.options.tables)) for s in self._stages()] for i in (5, 6)]
+        tops = [
+            [int(max(t[s][:, i].max() for t in self.options.tables)) for s in self._stages()] for i in (5, 6)
+        ]
         if passes * max(tops[0]) + sum(tops[0]) + max(tops[1]) >= LARGEST:
             raise OverflowError("a leaf's objective exceeds 2^62 ns")
         self.bottleneck = model.new_int_var(0, max(tops[0]), "bottleneck")

@@ -56,7 +56,7 @@ class Master:
         self.model.add(self.rows[row] == 0)
 
     def solve(self) -> tuple[int, int, float] | None:
-        """(row, its bound, deterministic time) of the least bound, lowest row of equals; None if no row is left."""
+        """(row, its bound, deterministic time) of the least bound; None if no row is left."""
         solver = new_solver(None)
         status = solver.solve(self.model)
         if status == cp_model().INFEASIBLE:
@@ -77,7 +77,11 @@ class _Stated:
     def _fresh(self, low: int, high: int) -> Any:
         if max(abs(low), abs(high)) >= LARGEST:
             raise InputError(
-                "choose.rules", self.rule.text, self.rule.origin, "may reach numbers beyond 2^62", code="bad-rule"
+                "choose.rules",
+                self.rule.text,
+                self.rule.origin,
+                "may reach numbers beyond 2^62",
+                code="bad-rule",
             )
         return self.model.new_int_var(low, high, "")
 

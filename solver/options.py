@@ -92,7 +92,8 @@ class RowTable:
         depth = kinds[: len(kinds) // self.chunks]
         found = np.zeros((len(depth) + 1, int(kinds.max()) + 1), dtype=np.int64)
         found[np.arange(1, len(depth) + 1), depth] = 1
-        return found.cumsum(axis=0)
+        before: Ints = found.cumsum(axis=0)
+        return before
 
     def _value(self, part: dict[str, Ints], stage: int, counts: dict[str, Ints], chunks: int) -> Ints:
         total = np.full(counts["layer"].shape[0], int(part["fixed"][self.row]), dtype=np.int64)
@@ -102,7 +103,8 @@ class RowTable:
             total += int(part["last"][self.row])
         for piece in ("layer", "full", "selective"):
             total += counts[piece] @ part[piece][self.row] * chunks
-        return total + counts["offloaded"] @ part["offloaded"][self.row]
+        found: Ints = total + counts["offloaded"] @ part["offloaded"][self.row]
+        return found
 
     def _counts(self, picks: Ints) -> dict[str, Ints]:
         """Counts by kind of picks (start, layers, full, selective, offloaded)."""
@@ -211,7 +213,9 @@ def row_options(coefficients: Coefficients, row: int, limit_ns: int) -> RowOptio
         return None
     passes = int(coefficients.passes[row])
     longest = longest_chunk(coefficients, row, limit_ns)
-    found = [pair for way in ways(coefficients, row) for pair in _modes(table, way, longest, passes, limit_ns)]
+    found = [
+        pair for way in ways(coefficients, row) for pair in _modes(table, way, longest, passes, limit_ns)
+    ]
     if not found:
         return None
     modes, tables = zip(*found, strict=True)

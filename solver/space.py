@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ..costs.columns import NAMES, RANK_ORDERS, WORDS, Ints, Strategies, code
+from ..costs.columns import NAMES, WORDS, Bools, Ints, Strategies, code
 from ..models.backend import Backend, backend
 from ..models.divisors import divisors_of, legal_degrees
-from ..models.strategy import BACKENDS, Precision
+from ..models.strategy import BACKENDS, RANK_ORDERS, Precision
 from ..plans import Request
 
 
@@ -112,7 +112,9 @@ def _expert_grids(
         if _allowed([1], choose.expert_parallel) and _allowed([1], choose.expert_tensor_parallel):
             yield 1, 1
         return
-    degrees = _axis(known, "expert_parallel", legal_degrees(request.model, "expert_parallel"), choose.expert_parallel)
+    degrees = _axis(
+        known, "expert_parallel", legal_degrees(request.model, "expert_parallel"), choose.expert_parallel
+    )
     for et in _allowed(sorted({1, tensor}), choose.expert_tensor_parallel):
         widths = [kind.feed_forward.width for kind in request.model.kinds if kind.feed_forward.experts]
         for e in degrees:
@@ -211,7 +213,8 @@ def _core_rows(request: Request, known: Backend, core: Core) -> Ints | None:
     zero, least = rows[:, 0], rows[:, 5]
     steps, chunks = rows[:, 9], rows[:, 10]
     legal = (zero >= least) & ((chunks == 1) | (steps % core.pipeline == 0))
-    return rows[legal]
+    kept: Ints = rows[legal]
+    return kept
 
 
 _INNER = (
@@ -237,7 +240,9 @@ def rows(request: Request) -> Strategies:
         known = software.backend
         if known.name not in by_backend:
             found = [(core, _core_rows(request, known, core)) for core in cores(request, known)]
-            by_backend[known.name] = [(core, inner) for core, inner in found if inner is not None and len(inner)]
+            by_backend[known.name] = [
+                (core, inner) for core, inner in found if inner is not None and len(inner)
+            ]
         for core, inner in by_backend[known.name]:
             parts.append(_columns(software, core, inner))
     if not parts:
@@ -264,12 +269,12 @@ def _columns(software: Software, core: Core, inner: Ints) -> dict[str, Ints]:
     return found
 
 
-def cut_by(request: Request, strategies: Strategies) -> dict[str, np.ndarray]:
+def cut_by(request: Request, strategies: Strategies) -> dict[str, Bools]:
     """Masks of rows that obey each rule and limit of the request, by the field that states it."""
     from .rules import Rule
 
     columns = {name: getattr(strategies, name) for name in NAMES if name not in WORDS}
-    masks: dict[str, np.ndarray] = {}
+    masks: dict[str, Bools] = {}
     for text in request.choose.rules:
         masks[f"choose.rules: {text}"] = Rule(text, request.origin("choose.rules")).holds(columns)
     tier = request.limits.tensor_parallel_within
@@ -285,5 +290,3 @@ def _cards_below(request: Request, tier: str) -> int:
     order = ("island", "node", "leaf", "spine")
     below = [t.cards for t in request.cluster.tiers().tiers if order.index(t.name) <= order.index(tier)]
     return max(below, default=1)
-
-

@@ -1,0 +1,51 @@
+# make demo, make test, make check, make test-clients: each makes what it needs from nothing.
+PYTHON ?= python3
+VENV := .venv
+CLIENTS := .venv-clients
+WHEEL := .venv-wheel
+
+.PHONY: demo test check test-clients wheel-test clean
+
+$(VENV)/installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/python -m pip install --quiet --editable .
+	touch $@
+
+$(VENV)/dev: $(VENV)/installed
+	$(VENV)/bin/python -m pip install --quiet --editable '.[dev]'
+	touch $@
+
+demo: $(VENV)/installed
+	$(VENV)/bin/shardwise plan llama-3.1-8b --cluster dgx-h100 --nodes 2 --global-batch-size 128 \
+	  --sequence-length 8192 --emit fsdp -o demo --force
+	@ls -1 demo
+
+test: $(VENV)/dev
+	$(VENV)/bin/python -m pytest tests -m 'not clients'
+	$(VENV)/bin/python -m pytest --doctest-modules --pyargs $(addprefix shardwise.,cli costs hardware inputs launch models plans solver) shardwise
+
+check: $(VENV)/dev
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+	$(MAKE) wheel-test
+
+# The built wheel and sdist, tested in a clean environment away from the tree.
+wheel-test: $(VENV)/dev
+	rm -rf build dist $(WHEEL)
+	$(VENV)/bin/python -m build --outdir dist . >/dev/null
+	$(PYTHON) -m venv $(WHEEL)
+	$(WHEEL)/bin/python -m pip install --quiet dist/*.whl pytest hypothesis
+	sh scripts/test_wheel.sh $(CURDIR)/$(WHEEL)
+
+$(CLIENTS)/installed: pyproject.toml
+	$(PYTHON) -m venv $(CLIENTS)
+	$(CLIENTS)/bin/python -m pip install --quiet torch==2.13.0
+	DS_BUILD_OPS=0 $(CLIENTS)/bin/python -m pip install --quiet --editable '.[clients]'
+	touch $@
+
+test-clients: $(CLIENTS)/installed
+	$(CLIENTS)/bin/python -m pytest tests/clients -m clients -W default
+
+clean:
+	rm -rf $(VENV) $(CLIENTS) $(WHEEL) build dist demo

@@ -1,0 +1,28 @@
+"""The command line: a module a command, and the only place that prints.
+
+| file | holds |
+|---|---|
+| `app` | the commands put together |
+| `plan`, `check`, `ledger`, `emit`, `show`, `list` | one command each |
+| `options`, `parsed` | flags shared by commands; flags that are numbers |
+| `voice`, `errors`, `output` | what is said where; failures and exit codes; files written |
+| `tables`, `words`, `plan_text`, `check_text`, `ledger_text` | answers as text |
+| `cards`, `listing` | what `show` and `list` tell |
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+__all__ = ["main"]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs `argv` (default: the process's own) and returns the exit code of `cli.errors`."""
+    from .app import run
+
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+    return run(sys.argv[1:] if argv is None else argv)

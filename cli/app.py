@@ -1,0 +1,61 @@
+"""The commands, put together. Importing this loads neither the solver nor pydantic: `--help` is instant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import typer
+from typer.main import get_command
+
+from .check import check
+from .emit import emit
+from .errors import OK, guarded
+from .ledger import ledger
+from .list import list_
+from .plan import plan
+from .show import show
+
+COMMANDS: dict[str, Callable[..., int]] = {
+    "plan": plan,
+    "check": check,
+    "ledger": ledger,
+    "emit": emit,
+    "show": show,
+    "list": list_,
+}
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"shardwise {version('shardwise')}")
+        raise typer.Exit(OK)
+
+
+def _root(
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Print the version."
+    ),
+) -> None:
+    """Decide how to train a transformer on the GPUs you have."""
+
+
+def make_app() -> typer.Typer:
+    """The app with every command of `COMMANDS`."""
+    app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=True)
+    app.callback()(_root)
+    for name, body in COMMANDS.items():
+        app.command(name)(body)
+    return app
+
+
+def run(words: Sequence[str]) -> int:
+    """Runs one command line and returns its exit code; nothing is raised but SystemExit of the shell."""
+    command = get_command(make_app())
+
+    def body() -> int:
+        code = command.main(args=list(words), prog_name="shardwise", standalone_mode=False)
+        return code if isinstance(code, int) else OK
+
+    return guarded(body, words, list(COMMANDS))

@@ -1,0 +1,88 @@
+"""`check`: does what somebody already has fit, how fast is it, and what does it lose?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from . import options
+from .errors import NO, OK
+from .voice import Voice
+
+if TYPE_CHECKING:
+    from ..models import Strategy
+    from ..plans import Check, Request
+
+
+def check(
+    source: options.Source,
+    strategy: Annotated[
+        str | None, typer.Option("--strategy", metavar="S.json", help="A strategy; backend is enough.")
+    ] = None,
+    plan: Annotated[
+        str | None, typer.Option("--plan", metavar="PLAN.json", help="The strategy of a plan.")
+    ] = None,
+    cluster: options.ClusterName = None,
+    nodes: options.Nodes = None,
+    gpus: options.Gpus = None,
+    global_batch_size: options.Batch = None,
+    sequence_length: options.Length = None,
+    optimizer: options.Optimizer = None,
+    total_tokens: options.TotalTokens = None,
+    oversubscription: options.Oversubscription = None,
+    sets: options.Sets = None,
+    strict: options.Strict = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
+    no_color: options.NoColor = False,
+) -> int:
+    """Judge a strategy you already have.
+
+    Does it fit, how fast is it, and what does it lose against the best plan?
+    """
+    from ..plans import as_json as json_text
+    from ..plans import read_request
+    from .check_text import check_text
+
+    voice = Voice(as_json, quiet, verbose, no_color)
+    flags = options.request_flags(
+        cluster, nodes, gpus, global_batch_size, sequence_length, optimizer, total_tokens, oversubscription
+    )
+    request = read_request(source, flags, sets or ())
+    given = _given(strategy, plan, request)
+    from ..solver import check as judge  # after the input: bad input is told without loading the solver
+
+    found: Check = judge(request, given)
+    voice.data(json_text(found) if voice.as_json else check_text(found, request, voice.verbose))
+    return _verdict(found, voice, strict)
+
+
+def _given(strategy: str | None, plan: str | None, request: Request) -> Strategy:
+    """The strategy of --strategy or --plan: exactly one of them."""
+    from ..inputs import InputError
+    from ..inputs.files import parse_json
+    from ..plans import read_plan, read_strategy
+    from ..plans.raw import read_source
+
+    if (strategy is None) == (plan is None):
+        reason = "give either --strategy or --plan" if strategy is None else "contradicts --plan: give one"
+        raise InputError("strategy", strategy or "nothing", "--strategy", reason, code="contradiction")
+    if plan is not None:
+        return read_plan(plan).strategy
+    text, name = read_source(strategy or "", "strategy")
+    return read_strategy(parse_json(text, "strategy", name), request.model, name, request.training)
+
+
+def _verdict(found: Check, voice: Voice, strict: bool) -> int:
+    """Warnings on standard error and the exit code."""
+    if not voice.as_json:
+        for warning in found.warnings:
+            voice.warn(warning.message, warning.hint)
+    if found.verdict == "does_not_fit" or found.breaches:
+        voice.hint("the best plan for the same request: shardwise plan with the same arguments")
+        return NO
+    if found.verdict == "risky" and not found.warnings and not voice.as_json:
+        voice.warn("risky: above 92 % of the usable memory", "free some memory or take --strict off")
+    return NO if found.verdict == "risky" and strict else OK

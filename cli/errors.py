@@ -1,0 +1,108 @@
+"""Every failure as one message and one exit code.
+
+| code | when |
+|---|---|
+| 0 | a plan, or it fits |
+| 1 | proved that nothing fits; does not fit |
+| 2 | usage or input error |
+| 3 | a limit stopped the search before any plan |
+| 70 | a defect of this program (`SHARDWISE_TRACEBACK=1` shows where) |
+| 130 | interrupted |
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from typer.exceptions import TyperException
+
+OK, NO, USAGE, STOPPED, DEFECT, PIPE, INTERRUPTED = 0, 1, 2, 3, 70, 141, 130
+
+_COMMAND = re.compile(r"No such command ['\"](.*?)['\"]\.", re.DOTALL)
+
+
+def guarded(body: Callable[[], int], words: Sequence[str], commands: Sequence[str]) -> int:
+    """Runs `body` and returns its exit code, or tells what went wrong and returns that of the failure.
+
+    `words` is the command line: JSON is asked for where it holds ``--json``.
+    """
+    try:
+        code = body()
+        if code == INTERRUPTED:  # typer turns Ctrl-C into this code
+            print("interrupted", file=sys.stderr)
+        return code
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return PIPE
+    except TyperException as error:
+        if type(error).__name__ == "NoArgsIsHelpError":
+            print(error.format_message(), file=sys.stderr)
+            return USAGE
+        tell(usage(error, commands), "--json" in words)
+        return USAGE
+    except Exception as error:
+        if os.environ.get("SHARDWISE_TRACEBACK"):
+            raise
+        finding = finding_of(error)
+        tell(finding, "--json" in words)
+        return DEFECT if finding["code"] == "defect" else USAGE
+
+
+def finding_of(error: Exception) -> dict[str, Any]:
+    """The error object of an `InputError`; anything else is a defect of ours and says so."""
+    from ..inputs import InputError
+
+    if isinstance(error, InputError):
+        return {
+            "code": error.code,
+            "field": error.field,
+            "value": error.value,
+            "origin": error.origin,
+            "message": error.message,
+            "legal": error.legal,
+        }
+    what = f"{type(error).__name__}: {error}"[:200]
+    message = f"a defect of shardwise, not of your input ({what}); SHARDWISE_TRACEBACK=1 shows where"
+    return {"code": "defect", "field": "", "value": "", "origin": "", "message": message, "legal": []}
+
+
+def usage(error: TyperException, commands: Sequence[str]) -> dict[str, Any]:
+    """The error object of a command line that cannot be read."""
+    message = " ".join(error.format_message().split())
+    option = getattr(error, "option_name", None)
+    legal = sorted(getattr(error, "possibilities", None) or [])
+    unknown = _COMMAND.match(error.format_message())
+    parameter = getattr(error, "param", None)
+    if unknown:
+        value = unknown[1]
+        legal = get_close_matches(value, commands, n=3, cutoff=0.4) or list(commands)
+        message = f"no such command {value[:40]!r}; legal: {', '.join(legal)}"
+    else:
+        value = option or ""
+    field = "command" if unknown else option or getattr(parameter, "name", None) or "command line"
+    return {
+        "code": "usage",
+        "field": field,
+        "value": value[:80],
+        "origin": "command line",
+        "message": message,
+        "legal": legal,
+    }
+
+
+def tell(finding: dict[str, Any], as_json: bool) -> None:
+    """Prints an error object: JSON on standard output, or one line on standard error."""
+    if as_json:
+        print(json.dumps({"error": finding}, sort_keys=True, indent=2))
+        return
+    line = "".join(c if c.isprintable() else "?" for c in finding["message"])
+    print(f"error: {line}", file=sys.stderr)

@@ -1,0 +1,65 @@
+"""`list`: the names of the catalogues, with the facts that tell them apart."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from . import options
+from .errors import OK
+from .voice import Voice
+
+if TYPE_CHECKING:
+    from .cards import Listing
+
+HEADERS = {
+    "network_gb_per_s": "net GB/s",
+    "hbm_gb_per_s": "HBM GB/s",
+    "link_gb_per_s": "link GB/s",
+    "host_gib": "host GiB",
+    "usable_gib": "GiB",
+    "usd_per_hour": "$/h",
+    "bf16_tflops": "bf16 TFLOP/s",
+    "fp8_tflops": "fp8 TFLOP/s",
+}
+"""Column heads where the key itself reads badly."""
+
+DETAILS = ("link", "host_gib", "hidden_size")
+"""Facts told with -v only: the table then needs more than 80 columns."""
+
+KINDS = ("models", "clusters", "gpus", "stacks")
+
+
+def list_(
+    kind: Annotated[str, typer.Argument(metavar="models|clusters|gpus|stacks")],
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
+    no_color: options.NoColor = False,
+) -> int:
+    """List what is known by name."""
+    from ..inputs import InputError, nearest
+    from ..plans import as_json as json_text
+    from .listing import listing
+    from .tables import table
+
+    voice = Voice(as_json, quiet, verbose, no_color)
+    if kind not in KINDS:
+        raise InputError("kind", kind, "argument", "is not known", legal=nearest(kind, KINDS, 4))
+    found: Listing = listing(kind)
+    if voice.as_json:
+        voice.data(json_text(found))
+        return OK
+    keys = [key for key in found.entries[0].facts if voice.verbose or key not in DETAILS]
+    header = ["name", *(HEADERS.get(key, key.replace("_", " ")) for key in keys)]
+    rows = [[entry.name, *(_cell(entry.facts[key]) for key in keys)] for entry in found.entries]
+    voice.data(table(header, rows))
+    return OK
+
+
+def _cell(value: object) -> str:
+    """A fact as text: a dash where there is none, separators in large numbers."""
+    if value is None:
+        return "-"
+    return f"{value:,}" if isinstance(value, int) else str(value)

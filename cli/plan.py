@@ -1,0 +1,143 @@
+"""`plan`: the fastest layout that fits, and the proof."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from . import options
+from .errors import NO, OK, STOPPED
+from .voice import Voice
+
+if TYPE_CHECKING:
+    from ..plans import Plan, Request
+
+
+def plan(
+    source: options.Source,
+    cluster: options.ClusterName = None,
+    nodes: options.Nodes = None,
+    gpus: options.Gpus = None,
+    global_batch_size: options.Batch = None,
+    sequence_length: options.Length = None,
+    optimizer: options.Optimizer = None,
+    total_tokens: options.TotalTokens = None,
+    oversubscription: options.Oversubscription = None,
+    sets: options.Sets = None,
+    time_limit: options.TimeLimit = None,
+    top: Annotated[str, typer.Option("--top", metavar="N", help="Other layouts shown.")] = "3",
+    emit: Annotated[
+        str | None, typer.Option("--emit", metavar="TARGET", help="Also write launch files of this target.")
+    ] = None,
+    output: options.Output = None,
+    force: options.Force = False,
+    strict: options.Strict = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
+    no_color: options.NoColor = False,
+) -> int:
+    """Find the fastest layout that fits, with proof.
+
+    Says why when none does, and what would cure it.
+    """
+    from ..plans import NoPlan, OutOfTime, read_request
+    from .output import refuse_taken
+    from .parsed import seconds_of, whole_of
+
+    voice = Voice(as_json, quiet, verbose, no_color)
+    flags = options.request_flags(
+        cluster, nodes, gpus, global_batch_size, sequence_length, optimizer, total_tokens, oversubscription
+    )
+    shown = whole_of(top, "--top", least=0)
+    limit = seconds_of(time_limit, "--time-limit")
+    if output is not None:
+        refuse_taken(output, force=force)
+    if emit:
+        _known_target(emit)
+    request = read_request(source, flags, sets or ())
+    from ..solver import plan as search  # after the request: bad input is told without loading the solver
+
+    outcome = search(request, time_limit=limit)
+    if isinstance(outcome, NoPlan | OutOfTime):
+        return _without_plan(outcome, request, voice)
+    return _with_plan(outcome, voice, shown, emit, output, force, strict)
+
+
+def _known_target(target: str) -> None:
+    from ..inputs import InputError, nearest
+    from ..launch import targets
+
+    if target not in targets():
+        legal = nearest(target, targets())
+        raise InputError("target", target, "--emit", "is not a known target", legal=legal)
+
+
+def _without_plan(outcome: object, request: Request, voice: Voice) -> int:
+    """Says why there is no plan; 1 when that is proved, 3 when the search was stopped."""
+    from ..plans import NoPlan, OutOfTime, as_json
+    from .plan_text import cure_hints, no_plan_text, out_of_time_text
+
+    if voice.as_json:
+        voice.data(as_json(outcome))
+    elif isinstance(outcome, NoPlan):
+        voice.data(no_plan_text(outcome, request))
+        for hint in cure_hints(outcome):
+            voice.hint(hint)
+    elif isinstance(outcome, OutOfTime):
+        voice.data(out_of_time_text(outcome, request))
+        voice.hint("give the search more with --time-limit, or narrow it with --set")
+    return NO if isinstance(outcome, NoPlan) else STOPPED
+
+
+def _with_plan(
+    plan: Plan, voice: Voice, top: int, emit: str | None, output: str | None, force: bool, strict: bool
+) -> int:
+    """Shows and writes a plan; launch files are made before anything is printed or written."""
+    from ..plans import as_json
+    from .emit import launch_files, refused
+    from .output import as_text, write_all, write_file
+    from .plan_text import plan_text
+
+    files = launch_files(plan, emit) if emit else {}
+    if isinstance(files, str):
+        return refused(files, emit or "", voice)
+    text = as_json(plan)
+    to_file = output not in (None, "-")
+    if voice.as_json or output == "-":
+        voice.data(text)
+    else:
+        voice.data(plan_text(plan, top, voice.verbose))
+    if output and to_file and not emit and output.lower().endswith(".json"):
+        write_file(output, text, force=force)
+        voice.note(f"wrote {output}")
+    elif output and to_file:
+        for path in write_all(output, {"plan.json": text, **files}, force=force):
+            voice.note(f"wrote {path}")
+    elif files and not voice.as_json and output is None:
+        voice.data("\n" + as_text(files))
+    return _closing(plan, voice, emit, output, strict)
+
+
+def _closing(plan: Plan, voice: Voice, emit: str | None, output: str | None, strict: bool) -> int:
+    """Warnings, offers and the next command on standard error; the exit code."""
+    from .words import seconds
+
+    if not voice.as_json:
+        for warning in plan.warnings:
+            voice.warn(warning.message, warning.hint)
+        for offer in plan.offers:
+            gain = f"step {seconds(offer.resulting_step_seconds)}, {offer.gain_percent:.1f} % less"
+            voice.hint(f"--set '{offer.set}' would pay: {gain}; {offer.caveat}")
+    if not emit:
+        where = output if output and output != "-" else "plan.json"
+        where = where if where.endswith(".json") else f"{where}/plan.json"
+        keep = "" if output and output != "-" else f"keep it with -o {where}, then "
+        voice.hint(f"{keep}write launch files: shardwise emit {where} --to {plan.strategy.backend} -o run")
+    risky = "risky" in (plan.memory.verdict, plan.memory.host_verdict)
+    if risky and not voice.as_json and not any(w.code.startswith("risky") for w in plan.warnings):
+        voice.warn(
+            "this plan is risky: memory above 92 % of what a card offers", "raise limits.memory_margin"
+        )
+    return NO if risky and strict else OK

@@ -1,0 +1,180 @@
+"""A plan, the proof that there is none, or a search that was stopped, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..models import Strategy
+from ..plans import MemoryReport, NoPlan, OutOfTime, Plan, Request, TimeReport
+from .tables import items, paragraph, table
+from .words import gib, job, knobs, number, seconds, terms
+
+
+def plan_text(plan: Plan, top: int, verbose: bool) -> str:
+    """The plan in about ten lines; with `verbose` its stages, memory and traffic too."""
+    lines = [
+        job(plan.request),
+        items(knobs(plan.strategy)),
+        *time_lines(plan.time),
+        *memory_lines(plan.memory),
+    ]
+    lines += [paragraph(_proof(plan), "  ", "    ")]
+    lines += list(_cost(plan))
+    if plan.alternatives and top:
+        lines += ["", _alternatives(plan, top)]
+    if verbose:
+        lines += ["", *details(plan.memory, plan.time), "", stage_table(plan.memory, plan.strategy)]
+        if plan.traffic:
+            lines += ["", _traffic(plan)]
+        lines += ["", paragraph(plan.proof.statement, "proof: ", "  ")]
+    return "\n".join(lines)
+
+
+def time_lines(time: TimeReport) -> list[str]:
+    """Step time with its terms, and what it means."""
+    unit, divisor = ("ms", 1e-3) if time.step_seconds < 1 else ("s", 1.0)
+    low, high = time.uncertainty.low_seconds / divisor, time.uncertainty.high_seconds / divisor
+    first = f"step {seconds(time.step_seconds)} ({terms(time.terms_seconds, divisor)} {unit})"
+    second = (
+        f"expected {low:,.1f} to {high:,.1f} {unit}; mfu {time.mfu:.1%}, hfu {time.hfu:.1%}, "
+        f"{number(time.tokens_per_second_per_gpu)} tokens/s a card, "
+        f"{time.limit_fraction:.0%} of the physical limit"
+    )
+    return [paragraph(first, "  ", "    "), paragraph(second, "  ", "    ")]
+
+
+def memory_lines(memory: MemoryReport) -> list[str]:
+    """Memory of a card and of a host, each with its verdict."""
+    verdict = memory.verdict.replace("_", " ")
+    card = (
+        f"memory {memory.total_bytes / 2**30:,.1f} of {gib(memory.usable_bytes)} a card, {verdict} "
+        f"(stage {memory.peak_stage}, {memory.peak_moment.replace('_', ' ')}; "
+        f"limit {gib(memory.limit_bytes)})"
+    )
+    host = (
+        f"host {memory.host_bytes_per_node / 2**30:,.1f} of {gib(memory.host_usable_bytes)} a node, "
+        f"{memory.host_verdict.replace('_', ' ')}"
+    )
+    return [paragraph(card, "  ", "    "), paragraph(host, "  ", "    ")]
+
+
+def _proof(plan: Plan) -> str:
+    proof = plan.proof
+    seen = f"{proof.rows_considered:,} layouts considered, {proof.leaves_solved:,} solved to the end"
+    if plan.status == "optimal":
+        return f"optimal under this cost model and search space: {seen}"
+    return (
+        f"stopped by a limit: at most {proof.gap:.1%} above the best step under this cost model "
+        f"(bound {seconds(proof.bound_seconds)}); {seen}"
+    )
+
+
+def _cost(plan: Plan) -> Iterator[str]:
+    cost = plan.cost
+    parts = [
+        f"${cost.usd_per_hour:,.2f} an hour" if cost.usd_per_hour is not None else "",
+        f"${cost.usd_per_million_tokens:,.3g} a million tokens"
+        if cost.usd_per_million_tokens is not None
+        else "",
+        f"{cost.days:,.1f} days" if cost.days is not None else "",
+        f"${cost.usd_total:,.0f} in all" if cost.usd_total is not None else "",
+    ]
+    if any(parts):
+        yield paragraph(", ".join(part for part in parts if part), "  ", "    ")
+
+
+def _alternatives(plan: Plan, top: int) -> str:
+    rows = [
+        [
+            other.name,
+            seconds(other.step_seconds),
+            f"{other.memory_bytes / 2**30:.1f}",
+            f"{other.loss_percent:+.1f}",
+        ]
+        for other in plan.alternatives[:top]
+    ]
+    lines = [table(["instead", "step", "GiB a card", "loss %"], rows, "  ")]
+    lines += [
+        paragraph(f"{other.name}: {other.why}", "  ", "    ")
+        for other in plan.alternatives[:top]
+        if other.why
+    ]
+    return "\n".join(lines)
+
+
+def details(memory: MemoryReport, time: TimeReport) -> list[str]:
+    """Every term of memory and time of the worst stage, and what is hidden."""
+    held = [[name.replace("_", " "), f"{size / 2**30:,.2f}"] for name, size in memory.terms_bytes.items()]
+    spent = [[name.replace("_", " "), f"{part:,.6f}"] for name, part in time.terms_seconds.items()]
+    hidden = [[name.replace("_", " "), f"{part:,.6f}"] for name, part in time.hidden_seconds.items() if part]
+    recipe = memory.bytes_per_parameter
+    blocks = [
+        table(["memory, worst stage", "GiB"], [*held, ["total", f"{memory.total_bytes / 2**30:,.2f}"]], "  "),
+        paragraph(
+            f"bytes a parameter before sharding: weights {recipe.weights:g}, gradients {recipe.gradients:g}, "
+            f"optimizer {recipe.optimizer:g} ({recipe.recipe}); load peak {gib(memory.load_peak_bytes)}, "
+            f"checkpoint {gib(memory.checkpoint_bytes)}",
+            "  ",
+            "    ",
+        ),
+        table(["time of a step", "s"], [*spent, ["total", f"{time.step_seconds:,.6f}"]], "  "),
+    ]
+    return blocks + ([table(["hidden behind compute", "s"], hidden, "  ")] if hidden else [])
+
+
+def stage_table(memory: MemoryReport, strategy: Strategy) -> str:
+    """Layers and memory of each pipeline stage."""
+    rows = [
+        [
+            report.stage,
+            stage.layers,
+            stage.recompute_full_layers,
+            stage.recompute_selective_layers,
+            stage.offloaded_layers,
+            f"{report.total_bytes / 2**30:,.1f}",
+            report.peak_moment.replace("_", " "),
+        ]
+        for report, stage in zip(memory.stages, strategy.stages, strict=False)
+    ]
+    return table(["stage", "layers", "full", "selective", "offloaded", "GiB", "peak at"], rows, "  ")
+
+
+def _traffic(plan: Plan) -> str:
+    rows = [[entry.axis, entry.tier, f"{entry.bytes_per_card / 1e9:,.3f}"] for entry in plan.traffic]
+    return table(["traffic of a card a step", "over", "GB"], rows, "  ")
+
+
+def no_plan_text(outcome: NoPlan, request: Request) -> str:
+    """Why nothing fits, as sentences that end at the user's own words."""
+    reasons = list(outcome.reasons) or ["every layout breaks a rule or a limit"]
+    reasons += [
+        "these limits clash: "
+        + "; ".join(f"{part.limit} = {part.value} ({part.origin})" for part in outcome.conflict)
+    ] if outcome.conflict else []  # fmt: skip
+    lines = [paragraph(f"No plan fits {job(request)}", "  × ", "    ")]
+    for reason in reasons[:-1]:
+        lines.append(paragraph(reason, "  ├─▶ ", "  │   "))
+    lines.append(paragraph(reasons[-1], "  ╰─▶ ", "      "))
+    lines.append(f"    ({outcome.rows_considered:,} layouts considered, none fits)")
+    return "\n".join(lines)
+
+
+def cure_hints(outcome: NoPlan) -> list[str]:
+    """One line for each change that would cure it."""
+    return [
+        f"{cure.change}: --set '{cure.set}' ({cure.from_} to {cure.to}, "
+        f"step {seconds(cure.resulting_step_seconds)})"
+        for cure in outcome.cures
+    ]
+
+
+def out_of_time_text(outcome: OutOfTime, request: Request) -> str:
+    """What a search stopped by its limit can say."""
+    bound = (
+        "" if outcome.bound_seconds is None else f"; no step can be below {seconds(outcome.bound_seconds)}"
+    )
+    text = (
+        f"Stopped before any plan for {job(request)} was found; nothing is proved "
+        f"({outcome.rows_considered:,} layouts considered{bound})"
+    )
+    return paragraph(text, "  ? ", "    ")

@@ -1,0 +1,106 @@
+"""Numbers and strategies in words, units said."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..models import Strategy
+from ..plans import Request
+from ..plans.quantity import gib
+
+SHORT = {
+    "tensor_parallel": "tp",
+    "pipeline_parallel": "pp",
+    "data_parallel": "dp",
+    "context_parallel": "cp",
+    "expert_parallel": "ep",
+    "expert_tensor_parallel": "etp",
+}
+"""Short names of the degrees, outermost words of the field."""
+
+
+def seconds(value: float) -> str:
+    """A time in the unit that suits it.
+
+    >>> seconds(61.42), seconds(0.0123), seconds(0)
+    ('61.4 s', '12.3 ms', '0 s')
+    """
+    if value == 0:
+        return "0 s"
+    if value >= 0.9995:
+        return f"{value:,.2f} s" if value < 10 else f"{value:,.1f} s"
+    return f"{value * 1e3:.1f} ms" if value >= 1e-3 else f"{value * 1e6:.1f} us"
+
+
+def number(value: float) -> str:
+    """A count with separators, or its three leading digits from a million on.
+
+    >>> number(8192), number(70.55e9)
+    ('8,192', '70.6e9')
+    """
+    for power in (12, 9, 6):
+        if value >= 10**power:
+            return f"{value / 10**power:.3g}e{power}"
+    return f"{value:,.0f}"
+
+
+def rate(bytes_per_s: float) -> str:
+    """A bandwidth in GB/s, one direction."""
+    return f"{bytes_per_s / 1e9:,.4g} GB/s"
+
+
+def plural(count: int, noun: str) -> str:
+    """`count` of `noun`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def job(request: Request) -> str:
+    """Model, cluster and batch of a request in one sentence."""
+    cluster, training = request.cluster, request.training
+    where = f"{cluster.nodes:,} x {cluster.name} ({plural(cluster.gpus, 'card')})"
+    batch = f"{plural(training.global_batch_size, 'sequence')} of {training.sequence_length:,} tokens"
+    return f"{request.model.name} on {where}, {batch}"
+
+
+def knobs(strategy: Strategy) -> list[str]:
+    """The choices of a strategy, those at rest left out."""
+    words = [strategy.backend, f"zero {strategy.zero_stage}"]
+    for field, short in SHORT.items():
+        degree = getattr(strategy, field)
+        if degree > 1 or field in ("tensor_parallel", "pipeline_parallel", "data_parallel"):
+            words.append(f"{short} {degree}")
+    if (
+        strategy.zero_stage
+        and strategy.shard_group_size != strategy.data_parallel * strategy.context_parallel
+    ):
+        words.append(f"shard group {strategy.shard_group_size}")
+    if strategy.virtual_pipeline > 1:
+        words.append(f"virtual pipeline {strategy.virtual_pipeline}")
+    words += [
+        f"micro-batch {strategy.micro_batch_size}",
+        f"accumulation {strategy.gradient_accumulation_steps}",
+        f"recompute {strategy.recompute}",
+        f"offload {offload(strategy)}",
+        f"{strategy.precision} ({strategy.gradient_dtype} gradients)",
+    ]
+    return words
+
+
+def offload(strategy: Strategy) -> str:
+    """What lives in host memory, in a word or two."""
+    held = [word for word in ("optimizer", "params") if getattr(strategy, f"offload_{word}") != "none"]
+    return "+".join(held) or "none"
+
+
+def terms(parts: Mapping[str, float], divisor: float = 1.0, digits: int = 1) -> str:
+    """Named parts, largest first, those that round to nothing left out.
+
+    >>> terms({"compute": 48.9, "tensor_comm": 7.2, "context_comm": 0.0})
+    'compute 48.9, tensor comm 7.2'
+    """
+    least = 0.5 * 10**-digits
+    shown = sorted((p for p in parts.items() if p[1] / divisor >= least), key=lambda p: (-p[1], p[0]))
+    return ", ".join(f"{name.replace('_', ' ')} {value / divisor:,.{digits}f}" for name, value in shown)
+
+
+__all__ = ["gib", "job", "knobs", "number", "offload", "plural", "rate", "seconds", "terms"]

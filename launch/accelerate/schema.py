@@ -1,0 +1,77 @@
+"""The strict shape of the `accelerate_fsdp2.yaml` we write.
+
+Accelerate refuses unknown top-level keys but ignores unknown keys inside `fsdp_config`; this schema
+refuses both.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Count = Annotated[int, Field(ge=1)]
+
+
+class Strict(BaseModel):
+    """No unknown keys, no coercion."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+class FsdpConfig(Strict):
+    """The FSDP2 section; keys are launch options of the same name."""
+
+    fsdp_version: Literal[2]
+    fsdp_reshard_after_forward: bool
+    fsdp_auto_wrap_policy: Literal["TRANSFORMER_BASED_WRAP"]
+    fsdp_transformer_layer_cls_to_wrap: Annotated[str, Field(min_length=1)]
+    fsdp_activation_checkpointing: bool
+    fsdp_offload_params: bool
+    fsdp_cpu_ram_efficient_loading: bool
+    fsdp_state_dict_type: Literal["SHARDED_STATE_DICT"]
+
+
+class ParallelismConfig(Strict):
+    """Replicas of shard groups (HSDP)."""
+
+    parallelism_config_dp_replicate_size: Annotated[int, Field(ge=2)]
+    parallelism_config_dp_shard_size: Count
+
+
+class DynamoConfig(Strict):
+    """Compilation of each layer by itself."""
+
+    dynamo_backend: Literal["INDUCTOR"]
+    dynamo_use_regional_compilation: Literal[True]
+
+
+class AccelerateConfig(Strict):
+    """`accelerate_fsdp2.yaml`."""
+
+    compute_environment: Literal["LOCAL_MACHINE"]
+    distributed_type: Literal["FSDP"]
+    mixed_precision: Literal["bf16", "no"]
+    num_machines: Count
+    num_processes: Count
+    machine_rank: Literal[0]
+    rdzv_backend: Literal["static"]
+    same_network: bool
+    use_cpu: Literal[False]
+    main_training_function: Literal["main"]
+    fsdp_config: FsdpConfig
+    parallelism_config: ParallelismConfig | None = None
+    dynamo_config: DynamoConfig | None = None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.num_processes % self.num_machines:
+            raise ValueError(
+                f"{self.num_processes} processes do not fill {self.num_machines} machines evenly"
+            )
+        mesh = self.parallelism_config
+        if mesh is not None:
+            size = mesh.parallelism_config_dp_replicate_size * mesh.parallelism_config_dp_shard_size
+            if size != self.num_processes:
+                raise ValueError(f"the mesh has {size} ranks, num_processes is {self.num_processes}")
+        return self

@@ -1,0 +1,112 @@
+"""Writing `ds_config.json`."""
+
+from __future__ import annotations
+
+import json
+
+from ...models.backend import backend
+from ...plans.plan import Buckets, Plan
+from .schema import (
+    ActivationCheckpointing,
+    AdamW,
+    AdamWParams,
+    Bf16,
+    DataTypes,
+    DsConfig,
+    Fp16,
+    Offload,
+    Sgd,
+    SgdParams,
+    ZeroOptimization,
+)
+
+FILE = "ds_config.json"
+LR_PLACEHOLDER = 1e-4
+"""The learning rate is no decision of a plan: training recipes replace it."""
+
+
+def config(plan: Plan) -> DsConfig:
+    """The configuration of `plan`, checked by its own schema."""
+    strategy, training = plan.strategy, plan.request.training
+    full = strategy.recompute == "full"
+    sharded_sgd = training.optimizer == "sgd" and strategy.zero_stage
+    return DsConfig(
+        train_batch_size=training.global_batch_size,
+        train_micro_batch_size_per_gpu=strategy.micro_batch_size,
+        gradient_accumulation_steps=strategy.gradient_accumulation_steps,
+        gradient_clipping=1.0,
+        zero_optimization=_zero(plan),
+        bf16=Bf16(enabled=True) if strategy.precision == "bf16" else None,
+        fp16=_fp16() if strategy.precision == "fp16" else None,
+        data_types=DataTypes(grad_accum_dtype="fp32") if strategy.gradient_dtype == "fp32" else None,
+        zero_allow_untested_optimizer=True if sharded_sgd else None,
+        optimizer=_optimizer(training.optimizer),
+        activation_checkpointing=_checkpointing(strategy.layers) if full else None,
+    )
+
+
+def write(plan: Plan) -> dict[str, str]:
+    """`ds_config.json` by name."""
+    values = config(plan).model_dump(exclude_none=True)
+    return {FILE: json.dumps(values, indent=2) + "\n"}
+
+
+def _zero(plan: Plan) -> ZeroOptimization:
+    strategy, buckets = plan.strategy, plan.buckets
+    if strategy.zero_stage == 0:
+        return ZeroOptimization(stage=0)
+    optimizer = Offload(device="cpu", pin_memory=True) if strategy.offload_optimizer == "cpu" else None
+    params = Offload(device="cpu", pin_memory=True) if strategy.offload_params == "cpu" else None
+    common = {
+        "overlap_comm": backend("deepspeed").overlap.gradient_reduce,
+        "contiguous_gradients": True,
+        "reduce_scatter": True,
+        "reduce_bucket_size": buckets.reduce_bucket_elements,
+        "offload_optimizer": optimizer,
+        "offload_param": params,
+    }
+    own = _stage3(buckets) if strategy.zero_stage == 3 else _stage12(buckets)
+    return ZeroOptimization.model_validate({"stage": strategy.zero_stage, **common, **own})
+
+
+def _stage12(buckets: Buckets) -> dict[str, object]:
+    return {"allgather_partitions": True, "allgather_bucket_size": buckets.allgather_bucket_elements}
+
+
+def _stage3(buckets: Buckets) -> dict[str, object]:
+    return {
+        "sub_group_size": buckets.sub_group_elements,
+        "stage3_prefetch_bucket_size": buckets.prefetch_bucket_elements,
+        "stage3_param_persistence_threshold": buckets.persistence_threshold,
+        "stage3_max_live_parameters": buckets.max_live_parameters,
+        "stage3_max_reuse_distance": buckets.max_live_parameters,
+    }
+
+
+def _fp16() -> Fp16:
+    return Fp16(
+        enabled=True,
+        loss_scale=0.0,
+        initial_scale_power=16,
+        loss_scale_window=1000,
+        hysteresis=2,
+        min_loss_scale=1,
+    )
+
+
+def _optimizer(name: str) -> AdamW | Sgd:
+    if name == "sgd":
+        return Sgd(type="SGD", params=SgdParams(lr=LR_PLACEHOLDER, momentum=0.9))
+    params = AdamWParams(lr=LR_PLACEHOLDER, betas=[0.9, 0.95], eps=1e-8, weight_decay=0.1)
+    return AdamW(type="AdamW", params=params)
+
+
+def _checkpointing(layers: int) -> ActivationCheckpointing:
+    return ActivationCheckpointing(
+        partition_activations=False,
+        cpu_checkpointing=False,
+        contiguous_memory_optimization=False,
+        number_checkpoints=layers,
+        synchronize_checkpoint_boundary=False,
+        profile=False,
+    )

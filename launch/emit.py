@@ -1,0 +1,69 @@
+"""From a plan to the files of a client, or the reason why that client cannot have it."""
+
+from __future__ import annotations
+
+from ..inputs import InputError, nearest
+from ..models.strategy import BackendName, Strategy
+from ..models.training import Training
+from ..models.transformer import Transformer
+from ..plans.plan import Plan
+from .deepspeed.limits import optimizer_objection
+from .folder import folder
+from .refused import Objection, Refused
+from .target import TARGETS, Target
+
+
+def targets() -> tuple[str, ...]:
+    """Names of all clients that can be written for."""
+    return tuple(TARGETS)
+
+
+def backend_of(target: str) -> BackendName:
+    """The backend whose plans `target` writes."""
+    return _target(target).backend
+
+
+def writable_by(strategy: Strategy, model: Transformer) -> tuple[str, ...]:
+    """The targets that can express `strategy` for `model`."""
+    return tuple(name for name in TARGETS if refusal(strategy, model, name) is None)
+
+
+def refusal(strategy: Strategy, model: Transformer, target: str) -> Objection | None:
+    """The first choice that `target` cannot express, None when it can write all."""
+    return next(_target(target).objections(strategy, model), None)
+
+
+def emit(plan: Plan, target: str) -> dict[str, str]:
+    """File name to text, in a fixed order; equal plans give equal bytes.
+
+    Raises `Refused` (code "cannot-write") when `target` cannot express the plan, and `InputError`
+    for a name that is no target or a plan whose batch sizes contradict each other.
+    """
+    chosen = _target(target)
+    objection = refusal(plan.strategy, plan.request.model, target) or _optimizer(
+        plan.request.training, target
+    )
+    if objection is not None:
+        raise Refused(target, chosen.backend, objection)
+    _whole_batch(plan)
+    return folder(plan, chosen)
+
+
+def _target(name: str) -> Target:
+    if name not in TARGETS:
+        raise InputError(
+            "to", name, "--to", "no such target", legal=nearest(name, TARGETS), code="unknown-name"
+        )
+    return TARGETS[name]
+
+
+def _optimizer(training: Training, target: str) -> Objection | None:
+    return optimizer_objection(training) if target == "deepspeed" else None
+
+
+def _whole_batch(plan: Plan) -> None:
+    strategy, asked = plan.strategy, plan.request.training.global_batch_size
+    made = strategy.micro_batch_size * strategy.gradient_accumulation_steps * strategy.data_parallel
+    if made != asked:
+        reason = f"micro-batch, accumulation and data parallel make {made} sequences a step"
+        raise InputError("training.global_batch_size", asked, "plan", reason)

@@ -1,0 +1,28 @@
+"""What the clients must know of a model family: the class of a layer, the names of its parts."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib.resources import files
+
+from ..inputs import Frozen
+
+
+class Family(Frozen):
+    """`layer_class` is the unit to wrap; `cuts_as_llama` says that the tensor-parallel plan fits it."""
+
+    layer_class: str
+    cuts_as_llama: bool
+
+
+@cache
+def families() -> dict[str, Family]:
+    """Known families by name."""
+    found = json.loads((files(__package__) / "layer_classes.json").read_text(encoding="utf-8"))
+    return {name: Family.model_validate(entry) for name, entry in found["families"].items()}
+
+
+def family(name: str) -> Family | None:
+    """The family `name`, None when its layers are not known."""
+    return families().get(name)

@@ -1,0 +1,74 @@
+"""What the written FSDP module cannot express, beyond the limits of the backend's data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...models.divisors import divisors
+from ...models.stack import stack
+from ...models.strategy import Strategy
+from ...models.transformer import Transformer
+from ..families import families, family
+from ..objections import backend_objections
+from ..refused import Objection
+
+LOSSES = {"eager", "compiled"}
+
+
+def objections(strategy: Strategy, model: Transformer) -> Iterator[Objection]:
+    """Each choice that `fsdp_plan.py` cannot carry."""
+    yield from backend_objections(strategy, "fsdp")
+    yield from _sharding(strategy)
+    yield from _offload(strategy)
+    if strategy.tensor_parallel > 1:
+        yield from _tensor(strategy, model)
+    elif strategy.sequence_parallel:
+        yield Objection("sequence_parallel", True, "needs tensor_parallel above 1")
+    if strategy.loss_kernel not in LOSSES:
+        reason = f"the written loss is one of {', '.join(sorted(LOSSES))}"
+        yield Objection("loss_kernel", strategy.loss_kernel, reason)
+
+
+def compiled(strategy: Strategy) -> bool:
+    """Whether the priced software stack compiles the layers (its activations are the fused ones)."""
+    return stack(strategy.software_stack).activation_set == "fused"
+
+
+def _sharding(strategy: Strategy) -> Iterator[Objection]:
+    ranks, group = strategy.data_parallel, strategy.shard_group_size
+    if ranks % group:
+        yield Objection("shard_group_size", group, f"a mesh needs a divisor of data_parallel, {ranks}")
+    if strategy.reshard_after_forward != (strategy.zero_stage == 3):
+        reason = "gathered weights are freed after the forward pass at zero_stage 3, kept at 2"
+        yield Objection("reshard_after_forward", strategy.reshard_after_forward, reason)
+
+
+def _offload(strategy: Strategy) -> Iterator[Objection]:
+    if strategy.offload_params != strategy.offload_optimizer:
+        reason = "FSDP offloads weights, gradients and optimizer states together"
+        yield Objection("offload_optimizer", strategy.offload_optimizer, reason)
+    layers = sum(stage.offloaded_layers for stage in strategy.stages)
+    if (layers > 0) != (strategy.offload_params == "cpu"):
+        yield Objection("offloaded_layers", layers, f"contradicts offload_params {strategy.offload_params}")
+
+
+def _tensor(strategy: Strategy, model: Transformer) -> Iterator[Objection]:
+    size = strategy.tensor_parallel
+    known = family(model.family)
+    if known is None or not known.cuts_as_llama:
+        able = ", ".join(name for name, entry in sorted(families().items()) if entry.cuts_as_llama)
+        reason = f"a tensor-parallel plan is written for {able}, not for family {model.family}"
+        yield Objection("tensor_parallel", size, reason)
+    if any(kind.attention.qk_norm != "none" or kind.feed_forward.experts for kind in model.kinds):
+        yield Objection(
+            "tensor_parallel", size, "norms of queries and keys, and experts, have no written cut"
+        )
+    for divisor in divisors(model):
+        if divisor.axis == "tensor_parallel" and divisor.number % size:
+            reason = f"does not divide {divisor.of}, {divisor.number}: {divisor.reason}"
+            yield Objection("tensor_parallel", size, reason)
+    if compiled(strategy) or strategy.loss_kernel == "compiled":
+        reason = (
+            "torch 2.13.0 lost gradients of compiled tensor-parallel layers in our tests; take eager ones"
+        )
+        yield Objection("software_stack", strategy.software_stack, reason)

@@ -1,0 +1,34 @@
+"""Sharding with FSDP2: one unit a layer, the rest in the root."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, OffloadPolicy, fully_shard
+
+
+def shard_layers(
+    model: nn.Module,
+    layers: nn.ModuleList,
+    mesh: DeviceMesh,
+    precision: MixedPrecisionPolicy,
+    reshard_after_forward: bool,
+    offloaded: int,
+) -> None:
+    """Shard each layer, then the root (embedding, final norm, head), which stays gathered in a step.
+
+    The last `offloaded` layers, and the root when that is all of them, live in host memory.
+    """
+    axes = tuple(name for name in mesh.mesh_dim_names if name != "tp")
+    host = CPUOffloadPolicy(pin_memory=torch.cuda.is_available())
+    for index, layer in enumerate(layers):
+        fully_shard(
+            layer,
+            mesh=mesh[axes],
+            mp_policy=precision,
+            offload_policy=host if index >= len(layers) - offloaded else OffloadPolicy(),
+            reshard_after_forward=reshard_after_forward,
+        )
+    root = host if offloaded == len(layers) else OffloadPolicy()
+    fully_shard(model, mesh=mesh[axes], mp_policy=precision, offload_policy=root)

@@ -1,0 +1,54 @@
+"""The decisions that the written `fsdp_plan.py` carries as constants."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Count = Annotated[int, Field(ge=1)]
+Part = Annotated[int, Field(ge=0)]
+Axis = Literal["dp_replicate", "dp_shard", "tp"]
+
+
+class FsdpPlan(BaseModel):
+    """Constants of the module, in the order written; names are their lower-case."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    world_size: Count
+    axes: dict[Axis, Count]
+    """Mesh axes, the last one over neighbouring ranks."""
+    layers: Count
+    parameters: Count
+    micro_batch_size: Count
+    gradient_accumulation_steps: Count
+    global_batch_size: Count
+    sequence_length: Count
+    compute_dtype: Literal["bfloat16", "float32"]
+    reduce_dtype: Literal["bfloat16", "float32"]
+    reshard_after_forward: bool
+    recompute_full_layers: Part
+    recompute_selective_layers: Part
+    offloaded_layers: Part
+    sequence_parallel: bool
+    compiled_layers: bool
+    compiled_loss: bool
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        size = 1
+        for ranks in self.axes.values():
+            size *= ranks
+        if "dp_shard" not in self.axes or size != self.world_size:
+            raise ValueError(f"axes {self.axes} do not make a world of {self.world_size} with dp_shard")
+        if self.recompute_full_layers + self.recompute_selective_layers > self.layers:
+            raise ValueError("more layers recomputed than there are")
+        if self.offloaded_layers > self.layers:
+            raise ValueError("more layers offloaded than there are")
+        ranks = self.world_size // self.axes.get("tp", 1)
+        if ranks * self.micro_batch_size * self.gradient_accumulation_steps != self.global_batch_size:
+            raise ValueError(f"{ranks} ranks do not process {self.global_batch_size} sequences a step")
+        if self.sequence_parallel and "tp" not in self.axes:
+            raise ValueError("sequence_parallel needs an axis tp")
+        return self

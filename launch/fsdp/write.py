@@ -1,0 +1,199 @@
+"""Writing `fsdp_plan.py`: constants of the plan and the parts it needs."""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+
+from ...models.counts import count
+from ...plans.plan import Plan
+from ..releases import tested_with
+from .limits import compiled
+from .schema import Axis, FsdpPlan
+
+FILE = "fsdp_plan.py"
+DTYPES = {"bf16": "bfloat16", "fp32": "float32"}
+
+
+def decisions(plan: Plan) -> FsdpPlan:
+    """The constants of `plan`."""
+    strategy, training = plan.strategy, plan.request.training
+    stage = strategy.stages[0]
+    return FsdpPlan.model_validate(
+        {
+            "world_size": strategy.world,
+            "axes": _axes(plan),
+            "layers": strategy.layers,
+            "parameters": count(plan.request.model).total,
+            "micro_batch_size": strategy.micro_batch_size,
+            "gradient_accumulation_steps": strategy.gradient_accumulation_steps,
+            "global_batch_size": training.global_batch_size,
+            "sequence_length": training.sequence_length,
+            "compute_dtype": DTYPES[strategy.precision],
+            "reduce_dtype": DTYPES[strategy.gradient_dtype],
+            "reshard_after_forward": strategy.reshard_after_forward,
+            "recompute_full_layers": stage.recompute_full_layers,
+            "recompute_selective_layers": stage.recompute_selective_layers,
+            "offloaded_layers": stage.offloaded_layers,
+            "sequence_parallel": strategy.sequence_parallel,
+            "compiled_layers": compiled(strategy),
+            "compiled_loss": strategy.loss_kernel == "compiled",
+        }
+    )
+
+
+def write(plan: Plan) -> dict[str, str]:
+    """`fsdp_plan.py` by name."""
+    return {FILE: module(decisions(plan), plan.request.model.name)}
+
+
+def module(chosen: FsdpPlan, model: str) -> str:
+    """The text of the module: docstring, imports of its parts, constants, parts, `apply`."""
+    tensor = "tp" in chosen.axes
+    recompute = chosen.recompute_full_layers + chosen.recompute_selective_layers > 0
+    names = ["ranks", "model", "tensor_parallel" if tensor else "whole_loss"]
+    names += [*["recompute"] * recompute, "shard", "step"]
+    imports, bodies = [], []
+    for name in names:
+        text = (files(__package__) / "parts" / f"{name}.py").read_text(encoding="utf-8")
+        head, body = _split(text)
+        imports.append(head)
+        bodies.append(body)
+    doc = _DOC.format(model=model, world=chosen.world_size, tested=tested_with("torch", "transformers"))
+    constants = "\n".join(_constant(name, value) for name, value in chosen.model_dump().items())
+    pieces = [doc, _merged(imports), constants, *bodies, _faces(tensor, recompute, chosen)]
+    return "\n\n\n".join(piece.strip("\n") for piece in pieces) + "\n"
+
+
+def _axes(plan: Plan) -> dict[Axis, int]:
+    strategy = plan.strategy
+    sizes: dict[Axis, int] = {
+        "dp_replicate": strategy.data_parallel // strategy.shard_group_size,
+        "dp_shard": strategy.shard_group_size,
+        "tp": strategy.tensor_parallel,
+    }
+    return {name: size for name, size in sizes.items() if size > 1 or name == "dp_shard"}
+
+
+def _split(text: str) -> tuple[str, str]:
+    """(imports, rest) of a part, without its docstring."""
+    start = text.index('"""', 3) + 3
+    body = re.search(r"^(?:def|class|[A-Z_]+ =)", text, flags=re.MULTILINE)
+    assert body is not None
+    return text[start : body.start()], text[body.start() :]
+
+
+def _merged(heads: list[str]) -> str:
+    """Import statements of all parts, each once, `from __future__` first, sorted by module."""
+    plain: set[str] = set()
+    named: dict[str, set[str]] = {}
+    for head in heads:
+        joined = re.sub(r"\(\s*([^)]*?),?\s*\)", lambda m: " ".join(m[1].split()), head)
+        for line in filter(None, (line.strip() for line in joined.splitlines())):
+            if line.startswith("import "):
+                plain.add(line)
+            else:
+                source, _, what = line.removeprefix("from ").partition(" import ")
+                named.setdefault(source, set()).update(name.strip() for name in what.split(","))
+    named.pop("__future__")
+    ours = {source for source in named if source.startswith("torch")}
+    blocks = [
+        ["from __future__ import annotations"],
+        [*sorted(line for line in plain if "torch" not in line), *_froms(named, set(named) - ours)],
+        [*sorted(line for line in plain if "torch" in line), *_froms(named, ours)],
+    ]
+    return "\n\n".join("\n".join(block) for block in blocks)
+
+
+def _froms(named: dict[str, set[str]], sources: set[str]) -> list[str]:
+    return [_import(source, named[source]) for source in sorted(sources)]
+
+
+def _import(source: str, names: set[str]) -> str:
+    line = f"from {source} import {', '.join(sorted(names))}"
+    if len(line) <= 100:
+        return line
+    return f"from {source} import (\n" + "".join(f"    {name},\n" for name in sorted(names)) + ")"
+
+
+def _constant(name: str, value: object) -> str:
+    if name.endswith("_dtype"):
+        return f"{name.upper()} = torch.{value}"
+    if isinstance(value, dict):
+        entries = ", ".join(f'"{key}": {size}' for key, size in value.items())
+        return f"{name.upper()} = {{{entries}}}"
+    return f"{name.upper()} = {value}"
+
+
+def _faces(tensor: bool, recompute: bool, chosen: FsdpPlan) -> str:
+    """The public functions, which hand the constants to the parts."""
+    steps = ["    layers = decoder_layers(model, LAYERS)", "    check_model(model, PARAMETERS)"]
+    if tensor:
+        steps.append('    cut_tensors(model, layers, mesh["tp"], SEQUENCE_PARALLEL)')
+    if recompute:
+        steps.append("    recompute_layers(layers, RECOMPUTE_FULL_LAYERS, RECOMPUTE_SELECTIVE_LAYERS)")
+    if chosen.compiled_layers:
+        steps += ["    for layer in layers:", "        layer.compile()"]
+    steps += ["    precision = MixedPrecisionPolicy(param_dtype=COMPUTE_DTYPE, reduce_dtype=REDUCE_DTYPE)"]
+    steps += ["    shard_layers(model, layers, mesh, precision, RESHARD_AFTER_FORWARD, OFFLOADED_LAYERS)"]
+    entropy = "torch.compile(cross_entropy)" if chosen.compiled_loss else "cross_entropy"
+    return _FACES.format(steps="\n".join(steps), entropy=entropy)
+
+
+_DOC = '''"""How to lay {model} out on {world} cards with FSDP2.
+
+Written by shardwise; the plan is in plan.json. Tested with {tested}. A training script does
+
+    mesh = fsdp_plan.make_mesh()
+    model = fsdp_plan.apply(model, mesh)       # the model in float32, the same on every rank
+    rank, count = fsdp_plan.data_rank(mesh)    # for the sampler of the data
+    optimizer = torch.optim.AdamW(model.parameters(), lr=..., fused=True)
+    for batches in ...:                        # GRADIENT_ACCUMULATION_STEPS of (tokens, next tokens)
+        loss = fsdp_plan.step(model, optimizer, batches, max_norm=1.0)
+"""'''
+
+_FACES = '''def check_world() -> None:
+    """Join the process group; refuse a number of ranks other than the plan's."""
+    start_ranks(WORLD_SIZE)
+
+
+def make_mesh() -> DeviceMesh:
+    """The plan's mesh over all ranks."""
+    check_world()
+    return mesh_of(AXES)
+
+
+def data_rank(mesh: DeviceMesh) -> tuple[int, int]:
+    """(rank, count) among those who read different data."""
+    return data_coordinate(mesh, AXES)
+
+
+def apply(model: nn.Module, mesh: DeviceMesh) -> nn.Module:
+    """Lay `model` out as planned, in place; make the optimizer afterwards."""
+{steps}
+    return model
+
+
+token_loss = {entropy}
+
+
+def step(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    batches: Iterable[tuple[torch.Tensor, torch.Tensor]],
+    max_norm: float,
+) -> torch.Tensor:
+    """One optimizer step over the micro-batches of this rank; returns its mean loss.
+
+    A micro-batch is (tokens, next tokens), each MICRO_BATCH_SIZE x SEQUENCE_LENGTH integers.
+    """
+    total = torch.zeros((), device=device_type())
+    for tokens, following in batches:
+        with loss_context():
+            loss = token_loss(model(input_ids=tokens).logits, following) / GRADIENT_ACCUMULATION_STEPS
+            loss.backward()
+        total += local_value(loss)
+    clip_gradients(model.parameters(), max_norm)
+    optimizer.step()
+    optimizer.zero_grad()
+    return total'''

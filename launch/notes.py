@@ -1,0 +1,96 @@
+"""What a person must do beside starting the script, by target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..plans.plan import Plan
+from .deepspeed.write import LR_PLACEHOLDER
+
+MEANING = {
+    "accelerate_fsdp2.yaml": "configuration of `accelerate launch`",
+    "ds_config.json": "configuration of DeepSpeed",
+    "fsdp_plan.py": "module for the training script: mesh, layout, step",
+    "hostfile": "machines and their cards; replace the names",
+    "launch.sh": "starts the run",
+    "plan.json": "the plan: strategy, memory, time, proof; `shardwise` reads it again",
+}
+
+_ATTENTION = (
+    'Load the model with `attn_implementation="sdpa"` or a flash kernel: the plan prices fused attention.'
+)
+_COMPACT = (
+    "Make the optimizer with an 8-bit AdamW that shards (`torchao.optim.AdamW8bit`; not run in our tests)."
+)
+
+
+def notes(plan: Plan, target: str) -> list[str]:
+    """Sentences for the README of `target`, in order."""
+    own = {"deepspeed": _deepspeed, "fsdp": _fsdp, "accelerate": _accelerate}[target]
+    return [*own(plan), _ATTENTION]
+
+
+def _several(plan: Plan) -> bool:
+    return plan.strategy.world > plan.request.cluster.node.gpus
+
+
+def _deepspeed(plan: Plan) -> Iterator[str]:
+    strategy = plan.strategy
+    if _several(plan):
+        yield "Put the machines' names into `hostfile`; the folder and the script must be on all of them."
+    yield "The script takes `--deepspeed FILE` (Hugging Face `Trainer` does), or hands it to DeepSpeed."
+    yield "The learning rate and its companions are placeholders of your recipe, not decisions of the plan."
+    yield f"The `Trainer` refuses arguments that differ from the file; these agree: `{trainer_flags(plan)}`."
+    if strategy.recompute != "none":
+        yield (
+            "Call `model.gradient_checkpointing_enable()` (`--gradient_checkpointing` of the `Trainer`): "
+            "Hugging Face models recompute by their own switch; the block `activation_checkpointing` "
+            "serves `deepspeed.checkpointing.checkpoint` only."
+        )
+    if strategy.loss_kernel == "chunked":
+        yield "Switch Liger kernels on (`--use_liger_kernel` of the `Trainer`): the loss is priced in chunks."
+    if strategy.zero_stage == 3:
+        yield "Checkpoints are sharded; the script `zero_to_fp32.py` inside makes one float32 file of them."
+
+
+def trainer_flags(plan: Plan) -> str:
+    """Arguments of the Hugging Face `Trainer` that agree with `ds_config.json`."""
+    strategy, flags = plan.strategy, []
+    flags.append(f"--per_device_train_batch_size {strategy.micro_batch_size}")
+    flags.append(f"--gradient_accumulation_steps {strategy.gradient_accumulation_steps}")
+    flags += [f"--{strategy.precision}"] if strategy.precision in ("bf16", "fp16") else []
+    flags.append(f"--max_grad_norm 1.0 --learning_rate {LR_PLACEHOLDER}")
+    if plan.request.training.optimizer == "adamw":
+        flags.append("--adam_beta1 0.9 --adam_beta2 0.95 --adam_epsilon 1e-8 --weight_decay 0.1")
+    return " ".join(flags)
+
+
+def _fsdp(plan: Plan) -> Iterator[str]:
+    strategy = plan.strategy
+    yield "The docstring of `fsdp_plan.py` shows the script; load the model in float32."
+    if _several(plan):
+        yield "Set `MASTER_ADDR` to the first machine; ranks are numbered machine by machine."
+    if strategy.tensor_parallel > 1:
+        yield "Ranks of one tensor-parallel group must read the same data: use `fsdp_plan.data_rank(mesh)`."
+    if strategy.gradient_accumulation_steps > 1:
+        yield "Gradients are reduced after each micro-batch, as priced; do not switch synchronisation off."
+    if plan.request.training.optimizer == "adamw-8bit":
+        yield _COMPACT
+
+
+def _accelerate(plan: Plan) -> Iterator[str]:
+    if _several(plan):
+        yield "Set `MASTER_ADDR` to the first machine and `NODE_RANK` on each."
+    yield "Micro-batch and accumulation are no keys of the YAML: set them in the script, as under Decided."
+    if plan.strategy.gradient_accumulation_steps > 1:
+        yield (
+            "Pass `GradientAccumulationPlugin(num_steps=..., sync_each_batch=True)`: without it Accelerate "
+            "keeps whole gradients between micro-batches, which the plan did not price."
+        )
+    yield (
+        "The plan prices the loss as `cross_entropy(logits, next_tokens)` on labels you shift; "
+        "`model(labels=...)` of Hugging Face keeps more copies of the logits."
+    )
+    yield "Sharding can be seen on cards only: on CPU Accelerate ignores the FSDP section."
+    if plan.request.training.optimizer == "adamw-8bit":
+        yield _COMPACT

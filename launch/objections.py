@@ -1,0 +1,38 @@
+"""What every client asks first: the limits of the backend, as its data states them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..models.backend import Backend, backend
+from ..models.strategy import Strategy
+from .refused import Objection
+
+
+def backend_objections(strategy: Strategy, name: str) -> Iterator[Objection]:
+    """Choices of `strategy` outside what backend `name` can run, each with the reason in its data."""
+    if strategy.backend != name:
+        reason = f"only plans made for backend {name} can be written"
+        yield Objection("backend", strategy.backend, reason)
+        return
+    facts = backend(name)
+    for limit in facts.limits:
+        value = getattr(strategy, limit.axis)
+        if value not in limit.values:
+            yield Objection(limit.axis, value, limit.reason)
+    yield from _data_objections(strategy, facts)
+
+
+def _data_objections(strategy: Strategy, facts: Backend) -> Iterator[Objection]:
+    if strategy.zero_stage not in facts.zero_stages:
+        stages = ", ".join(map(str, facts.zero_stages))
+        yield Objection("zero_stage", strategy.zero_stage, f"{facts.name} has the ZeRO stages {stages}")
+    recipes = facts.recipes.get(strategy.precision)
+    if recipes is None:
+        yield Objection(
+            "precision", strategy.precision, f"{facts.name} does not train in {strategy.precision}"
+        )
+    elif strategy.gradient_dtype not in recipes:
+        words = " or ".join(sorted(recipes))
+        reason = f"{facts.name} keeps the gradients of {strategy.precision} training in {words}"
+        yield Objection("gradient_dtype", strategy.gradient_dtype, reason)

@@ -1,0 +1,96 @@
+"""The README of an emitted folder: what was decided, how to start, what to see in the first minutes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..plans.plan import Plan
+from .label import label
+from .notes import MEANING, notes
+from .releases import tested_with
+from .shape import shape
+from .target import Target
+
+GIB = 2**30
+
+
+def readme(plan: Plan, target: Target, sums: Mapping[str, str]) -> str:
+    """Markdown; `sums` are the SHA-256 of the other files by name."""
+    nodes, cards = shape(plan)
+    gpu = label(plan.request.cluster.node.gpu.name)
+    title = f"# {label(plan.request.model.name)} on {nodes} x {cards} {gpu}, for {target.name}"
+    intro = (
+        f"Written by shardwise. Files of this kind are {target.proof} with {tested_with(*target.packages)}."
+    )
+    parts = [title, intro, _decided(plan), _start(plan, target), _watch(plan), _files(sums)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _decided(plan: Plan) -> str:
+    strategy, training = plan.strategy, plan.request.training
+    stage = strategy.stages[0]
+    rows = [
+        ("sequences a step", f"{training.global_batch_size} of {training.sequence_length} tokens"),
+        (
+            "of them",
+            f"{strategy.micro_batch_size} a micro-batch x {strategy.gradient_accumulation_steps} "
+            f"accumulated x {strategy.data_parallel} data-parallel",
+        ),
+        ("ZeRO stage", f"{strategy.zero_stage}, over {strategy.shard_group_size} cards"),
+        ("tensor parallel", f"{strategy.tensor_parallel}{_sequence(plan)}"),
+        ("precision", f"{strategy.precision}, gradients {strategy.gradient_dtype}"),
+        ("optimizer", training.optimizer),
+        (
+            "recomputed layers",
+            f"{stage.recompute_full_layers} whole, {stage.recompute_selective_layers} in part, "
+            f"of {stage.layers}",
+        ),
+        (
+            "offload",
+            f"optimizer {strategy.offload_optimizer}, weights {strategy.offload_params}, "
+            f"of {stage.offloaded_layers} layers",
+        ),
+        ("loss, software priced", f"{strategy.loss_kernel}, {strategy.software_stack}"),
+        ("status", f"{plan.status}: {plan.proof.statement}"),
+    ]
+    return "## Decided\n\n" + _table(("choice", "value"), rows)
+
+
+def _sequence(plan: Plan) -> str:
+    return ", with sequence parallel" if plan.strategy.sequence_parallel else ""
+
+
+def _start(plan: Plan, target: Target) -> str:
+    lines = [f"- {note}" for note in notes(plan, target.name)]
+    return "## Start\n\n    bash launch.sh\n\n" + "\n".join(lines)
+
+
+def _watch(plan: Plan) -> str:
+    memory, time = plan.memory, plan.time
+    band = f"{time.uncertainty.low_seconds:.3f} to {time.uncertainty.high_seconds:.3f}"
+    rows = [
+        ("peak memory of a card", f"{memory.total_bytes / GIB:.2f} GiB of {memory.usable_bytes / GIB:.2f}"),
+        ("at", memory.peak_moment),
+        ("verdict", memory.verdict),
+        ("host memory of a machine", f"{memory.host_bytes_per_node / GIB:.1f} GiB"),
+        ("step", f"{time.step_seconds:.3f} s ({band}: {time.uncertainty.basis})"),
+        ("tokens", f"{time.tokens_per_second:.0f} /s, {time.tokens_per_second_per_gpu:.0f} /s a card"),
+        ("model FLOPs", f"{time.model_tflops_per_gpu:.1f} TFLOP/s a card, MFU {time.mfu:.3f}"),
+    ]
+    text = (
+        "## The first minutes\n\n"
+        "Expected, from the cost model. A step far outside its band, or a peak above the usable memory,\n"
+        "means that the run is not the plan. The peak is `torch.cuda.max_memory_reserved()` of the worst\n"
+        "card.\n\n"
+    )
+    return text + _table(("what", "expected"), rows)
+
+
+def _files(sums: Mapping[str, str]) -> str:
+    rows = [(f"`{name}`", MEANING[name], f"`{digest}`") for name, digest in sums.items()]
+    return "## Files\n\n" + _table(("file", "what it is", "SHA-256"), rows)
+
+
+def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    lines = [head, tuple("---" for _ in head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -1,0 +1,47 @@
+"""The judgement of a strategy somebody already has."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from ..inputs import Frozen
+from ..models import Strategy
+from .plan import SCHEMA_VERSION, Cost, MemoryReport, Notice, TimeReport, Traffic, Verdict
+
+
+class Breach(Frozen):
+    """A rule or limit the strategy does not keep: its name, the reason, where the limit came from."""
+
+    rule: str
+    reason: str
+    origin: str
+
+
+class Best(Frozen):
+    """What the search found for the same request; `strategy` and seconds are None without a plan."""
+
+    status: Literal["optimal", "feasible", "infeasible", "unknown"]
+    strategy: Strategy | None = None
+    step_seconds: float | None = None
+
+
+class Check(Frozen):
+    """Memory, time and rules of a given strategy, and its loss against the best plan.
+
+    `verdict` is that of the cards, or of the host where that is worse; `loss_percent` is the extra
+    step time over the best plan, None where there is none.
+    """
+
+    schema_version: int = SCHEMA_VERSION
+    inputs_hash: str
+    versions: dict[str, str]
+    verdict: Verdict
+    strategy: Strategy
+    breaches: tuple[Breach, ...] = ()
+    memory: MemoryReport
+    time: TimeReport
+    traffic: tuple[Traffic, ...]
+    cost: Cost
+    best: Best | None = None
+    loss_percent: float | None = None
+    warnings: tuple[Notice, ...] = ()

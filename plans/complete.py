@@ -1,0 +1,122 @@
+"""A strategy as people write it, completed to a whole one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from ..inputs import InputError
+from ..models import Strategy, Training, Transformer
+from ..models.backend import Backend, backend
+from ..models.strategy import BACKENDS, PLACES, RECOMPUTES
+from .origin import as_input_error
+
+DERIVED = ("pipeline_schedule", "context_parallel_kind", "writable_by", "overlap", "placement")
+"""Words of an answer that follow from the rest: read over."""
+
+
+def read_strategy(
+    data: Mapping[str, Any], transformer: Transformer, origin: str, training: Training | None = None
+) -> Strategy:
+    """The strategy in `data` for `transformer`.
+
+    Only `backend` must be given. What is missing is filled as the backend runs by default: its
+    software stack, loss kernel and gradient dtype, whole shard groups, even layers per stage with
+    the words `recompute` (none, selective, full) and offload applied to all of them; with
+    `training`, gradient accumulation that meets its global batch. Raises `InputError`.
+    """
+    fields = {key: value for key, value in data.items() if key not in DERIVED}
+    engine = _engine(fields.get("backend"), origin)
+    word = fields.pop("recompute", None)
+    try:
+        _fill(fields, engine)
+        if training is not None and "gradient_accumulation_steps" not in fields:
+            fields["gradient_accumulation_steps"] = _accumulation(fields, training, origin)
+        if "stages" not in fields:
+            fields["stages"] = _stages(fields, transformer.layers, word, origin)
+        strategy = Strategy.model_validate(fields)
+    except ValidationError as error:
+        raise as_input_error(error, {"strategy": origin}, "strategy", Strategy) from None
+    if strategy.layers != transformer.layers:
+        reason = f"hold {strategy.layers} layers, the model has {transformer.layers}"
+        held = [stage.layers for stage in strategy.stages]
+        raise InputError("strategy.stages", held, origin, reason, code="contradiction")
+    if word is not None and word != strategy.recompute:
+        reason = f"contradicts the stages, which recompute {strategy.recompute!r}"
+        raise InputError("strategy.recompute", word, origin, reason, code="contradiction")
+    return strategy
+
+
+def _engine(name: object, origin: str) -> Backend:
+    if name is None:
+        raise InputError("strategy.backend", "nothing", origin, "is required", legal=BACKENDS, code="missing")
+    if not isinstance(name, str) or name not in BACKENDS:
+        raise InputError("strategy.backend", name, origin, "is not a known choice", legal=BACKENDS)
+    return backend(name)
+
+
+def _degree(fields: Mapping[str, Any], key: str) -> int:
+    """A degree for the arithmetic here; a wrong one counts as 1 and is refused by `Strategy`."""
+    value = fields.get(key, 1)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 1 else 1
+
+
+def _fill(fields: dict[str, Any], engine: Backend) -> None:
+    """Defaults of `engine` for what `fields` leaves out."""
+    fields.setdefault("software_stack", engine.default_stack)
+    fields.setdefault("loss_kernel", engine.default_loss_kernel)
+    fields.setdefault("zero_stage", engine.zero_stages[-1] if engine.partial_shard_groups else 0)
+    written = engine.recipes.get(fields.get("precision", "bf16"), {}) if _is_text(fields, "precision") else {}
+    if written:
+        fields.setdefault("gradient_dtype", next(iter(written)))
+    sharded = fields["zero_stage"] != 0
+    group = _degree(fields, "data_parallel") * _degree(fields, "context_parallel")
+    fields.setdefault("shard_group_size", group if sharded else 1)
+    fields.setdefault("reshard_after_forward", fields["zero_stage"] == 3 and True in engine.reshard)
+    paired = engine.sequence_parallel_pairs_with_tensor and _degree(fields, "tensor_parallel") > 1
+    fields.setdefault("sequence_parallel", paired)
+
+
+def _is_text(fields: Mapping[str, Any], key: str) -> bool:
+    return isinstance(fields.get(key, ""), str)
+
+
+def _accumulation(fields: Mapping[str, Any], training: Training, origin: str) -> int:
+    """Micro-batches a step so that the global batch is met exactly."""
+    at_once = _degree(fields, "data_parallel") * _degree(fields, "micro_batch_size")
+    steps, rest = divmod(training.global_batch_size, at_once)
+    if rest or not steps:
+        reason = (
+            f"data_parallel x micro_batch_size = {at_once} does not divide "
+            f"training.global_batch_size = {training.global_batch_size}"
+        )
+        field = "strategy.gradient_accumulation_steps"
+        raise InputError(field, "nothing", origin, reason, code="contradiction")
+    return steps
+
+
+def _stages(fields: Mapping[str, Any], layers: int, word: object, origin: str) -> list[dict[str, int]]:
+    """Even stages, the first ones a layer longer where `layers` does not divide."""
+    if word is not None and word not in RECOMPUTES:
+        raise InputError("strategy.recompute", word, origin, "is not a known choice", legal=RECOMPUTES)
+    for key in ("offload_optimizer", "offload_params"):
+        if fields.get(key, "none") not in PLACES:
+            raise InputError(f"strategy.{key}", fields[key], origin, "is not a known choice", legal=PLACES)
+    depth = _degree(fields, "pipeline_parallel")
+    if depth > layers:
+        reason = f"exceeds the {layers} layers of the model"
+        raise InputError("strategy.pipeline_parallel", depth, origin, reason, legal=[str(layers)])
+    offloaded = "cpu" in (fields.get("offload_optimizer"), fields.get("offload_params"))
+    each, longer = divmod(layers, depth)
+    held = [each + (stage < longer) for stage in range(depth)]
+    return [
+        {
+            "layers": count,
+            "recompute_full_layers": count if word == "full" else 0,
+            "recompute_selective_layers": count if word == "selective" else 0,
+            "offloaded_layers": count if offloaded else 0,
+        }
+        for count in held
+    ]

@@ -1,0 +1,50 @@
+"""What a plan must keep to, and what it should make small."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import ConfigDict, Field, field_validator
+
+from ..inputs import Frozen, InputError
+from .quantity import bytes_of
+
+TierName = Literal["island", "node", "leaf", "spine"]
+
+
+class Limits(Frozen):
+    """Hard limits of the search.
+
+    `memory_margin` is the share of usable card memory kept free; `tensor_parallel_within` the
+    widest tier a tensor-parallel group may span; `max_step_seconds` a deadline for one optimizer
+    step; `host_memory_bytes` the host memory of a node that may be used (bytes, or "1.5TB",
+    "512GiB"), None for all that the node has.
+    """
+
+    model_config = ConfigDict(strict=True)
+
+    memory_margin: float = Field(default=0.08, ge=0, le=0.9)
+    tensor_parallel_within: TierName | None = None
+    max_step_seconds: float | None = Field(default=None, gt=0, le=1e9)
+    host_memory_bytes: int | None = Field(default=None, ge=1)
+
+    @field_validator("host_memory_bytes", mode="before")
+    @classmethod
+    def _bytes(cls, value: Any) -> Any:
+        return None if value is None else bytes_of(value, "limits.host_memory_bytes", "limits")
+
+
+class Objective(Frozen):
+    """What is made as small as possible."""
+
+    minimize: Literal["step_seconds", "usd_per_token"] = "step_seconds"
+
+    @field_validator("minimize", mode="before")
+    @classmethod
+    def _later(cls, value: Any) -> Any:
+        if value == "gpus":
+            raise InputError(
+                "objective.minimize", value, "objective", "is not available yet",
+                legal=["step_seconds", "usd_per_token"], code="not-available",
+            )  # fmt: skip
+        return value

@@ -1,0 +1,108 @@
+"""Where each value of a request came from, and errors that say so."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from pydantic import BaseModel, ValidationError
+
+from ..inputs import InputError, nearest
+
+DEFAULT = "default"
+
+_REASONS = {
+    "missing": "is required",
+    "extra_forbidden": "is not known",
+    "finite_number": "must be a finite number",
+    "int_parsing_size": "is too large",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "int_type": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "string_type": "must be text",
+    "literal_error": "is not a known choice",
+    "tuple_type": "must be a list",
+    "model_type": "must be a table of fields",
+    "model_attributes_type": "must be a table of fields",
+    "dict_type": "must be a table of fields",
+}  # fmt: skip
+_BOUNDS = {
+    "greater_than_equal": ("ge", "must be at least {}"),
+    "greater_than": ("gt", "must be greater than {}"),
+    "less_than_equal": ("le", "must be at most {}"),
+    "less_than": ("lt", "must be less than {}"),
+    "too_short": ("min_length", "must hold at least {} entries"),
+    "too_long": ("max_length", "must hold at most {} entries"),
+    "string_too_long": ("max_length", "must be at most {} characters long"),
+}
+
+
+def origin_of(origins: Mapping[str, str], field: str) -> str:
+    """Origin of the dotted `field`: its own, else that of the nearest table around it, else "default".
+
+    >>> origin_of({"cluster": "job.toml:2"}, "cluster.nodes"), origin_of({}, "cluster.nodes")
+    ('job.toml:2', 'default')
+    """
+    while field:
+        if field in origins:
+            return origins[field]
+        field = field.rpartition(".")[0]
+    return DEFAULT
+
+
+def placed(error: InputError, origins: Mapping[str, str], root: str = "") -> InputError:
+    """`error` with its field under `root` and the origin that `origins` knows for it."""
+    field = error.field
+    if root and field != root and not field.startswith(f"{root}."):
+        field = f"{root}.{field}"
+    known = origin_of(origins, field)
+    origin = known if known != DEFAULT else error.origin
+    return InputError(field, error.value, origin, error.reason, legal=error.legal, code=error.code)
+
+
+def as_input_error(
+    error: ValidationError, origins: Mapping[str, str], root: str = "", of: type[BaseModel] | None = None
+) -> InputError:
+    """The first finding of pydantic as our one error, in our words.
+
+    `root` is the dotted path of what was validated; `of` is its type, which knows the legal names
+    where a field is unknown.
+    """
+    first = error.errors(include_url=False)[0]
+    path = [str(part) for part in first["loc"] if not isinstance(part, int)]
+    field = ".".join([root, *path] if root else path) or "request"
+    kind, value, context = first["type"], first["input"], first.get("ctx", {})
+    inner = context.get("error")
+    if isinstance(inner, InputError):
+        return placed(inner, origins, root)
+    origin = origin_of(origins, field)
+    if kind in _BOUNDS:
+        key, words = _BOUNDS[kind]
+        bound = f"{context[key]:g}" if isinstance(context[key], float) else str(context[key])
+        legal = [bound] if key in ("ge", "le") else []
+        return InputError(field, value, origin, words.format(bound), legal=legal)
+    if kind == "missing":
+        return InputError(field, "nothing", origin, _REASONS[kind], code="missing")
+    if kind == "extra_forbidden":
+        legal = _names_beside(of, path)
+        return InputError(field, value, origin, _REASONS[kind], legal=legal, code="unknown-field")
+    if kind == "literal_error":
+        known = re.findall(r"'([^']*)'", str(context.get("expected", "")))
+        ranked = nearest(str(value), known, len(known))
+        legal = [*ranked, *(word for word in known if word not in ranked)]
+        return InputError(field, value, origin, _REASONS[kind], legal=legal)
+    reason = _REASONS.get(kind) or str(inner or first["msg"])
+    return InputError(field, value, origin, reason)
+
+
+def _names_beside(of: type[BaseModel] | None, path: list[str]) -> list[str]:
+    """Fields that stand beside the last word of `path`, nearest first."""
+    for word in path[:-1]:
+        field = of.model_fields.get(word) if of else None
+        found = field.annotation if field else None
+        of = found if isinstance(found, type) and issubclass(found, BaseModel) else None
+    return nearest(path[-1], of.model_fields) if of and path else []

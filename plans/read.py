@@ -1,0 +1,159 @@
+"""Reading a request: file, settings and flags laid over one another, each value with its origin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from ..inputs import InputError, nearest
+from ..models import Transformer
+from .choose import Choose
+from .limits import Limits, Objective
+from .origin import as_input_error, origin_of, placed
+from .raw import Raw, raw_of, read_source
+from .request import Request
+from .sections import cluster_of, is_path, training_of, transformer_of
+from .settings import FLAGS, parsed, value_of
+
+Part = TypeVar("Part", bound=BaseModel)
+
+TABLES = ("cluster", "training", "choose", "limits", "objective")
+
+RIVALS = (
+    ("cluster.nodes", "cluster.gpus", "cluster.cards"),
+    ("cluster.preset", "cluster.file", "cluster.node", "cluster.name", "cluster.leaf_nodes", "cluster.cards"),
+    ("training.global_batch_size", "training.global_batch_tokens"),
+)
+"""Fields that say the same thing in two ways: the one given nearer to the user displaces the others."""
+
+
+def read_request(
+    source: str | None, flags: Mapping[str, object] | None = None, sets: Sequence[str] = ()
+) -> Request:
+    """The request in `source` with `sets` (``key=value``) and then `flags` laid over it.
+
+    `source` is the path of a TOML or JSON request, "-" for standard input, a catalogue name, or the
+    path of a config.json or its folder, when flags give the rest. `flags` maps dotted fields to
+    values; None is a flag not given. Every value remembers its origin. Raises `InputError` only.
+    """
+    raw, folder = _file(source)
+    _top(raw)
+    over(raw, [parsed(setting) for setting in sets])
+    given = [(field, value) for field, value in (flags or {}).items() if value is not None]
+    over(raw, [(field, _flag(field, value), FLAGS.get(field, field)) for field, value in given])
+    return _built(raw, folder)
+
+
+def _flag(field: str, value: object) -> object:
+    return value_of(value, field) if isinstance(value, str) else value
+
+
+def _file(source: str | None) -> tuple[Raw, Path | None]:
+    """The tables of `source` and the folder its relative paths start from."""
+    if source is None:
+        return Raw(), None
+    if source != "-":
+        if not source.strip():
+            raise InputError("request", source, "argument", "is empty")
+        if not is_path(source) or _is_folder(source):
+            return Raw({"model": source}, {"model": FLAGS["model"]}), None
+    text, name = read_source(source)
+    if source.lower().endswith(".toml") or source == "-":
+        return raw_of(text, name), Path(source).parent if source != "-" else None
+    raw = raw_of(text, name)
+    if "model" not in raw.tree and not any(isinstance(raw.tree.get(table), dict) for table in TABLES):
+        return Raw({"model": source}, {"model": FLAGS["model"]}), None
+    return raw, Path(source).parent
+
+
+def _is_folder(source: str) -> bool:
+    try:
+        return Path(source).is_dir()
+    except (OSError, ValueError):
+        return False
+
+
+def _top(raw: Raw) -> None:
+    """Refuses unknown tables and tables that are none."""
+    known = ("model", *TABLES)
+    raw.tree.pop("origins", None)
+    for key, value in raw.tree.items():
+        origin = raw.origins.get(key, "request")
+        if key not in known:
+            legal = nearest(key, known)
+            raise InputError(key, value, origin, "is not known", legal=legal, code="unknown-field")
+        if key in TABLES and not isinstance(value, dict):
+            raise InputError(key, value, origin, "must be a table of fields", legal=[f"[{key}]"])
+        if isinstance(value, dict):
+            raw.tree[key] = {name: inner for name, inner in value.items() if inner is not None}
+
+
+def over(raw: Raw, values: Sequence[tuple[str, Any, str]]) -> None:
+    """Lays (field, value, origin) over `raw`; rivals from below give way, later ones win."""
+    fields = {field for field, _, _ in values}
+    for field, value, origin in values:
+        for rival in (rival for group in RIVALS if field in group for rival in group):
+            if rival not in fields:
+                _drop(raw, rival)
+        table, _, key = field.partition(".")
+        if key:
+            raw.tree.setdefault(table, {})[key] = value
+        else:
+            raw.tree[field] = value
+        raw.origins[field] = origin
+
+
+def _drop(raw: Raw, field: str) -> None:
+    table, _, key = field.partition(".")
+    raw.tree.get(table, {}).pop(key, None)
+    raw.origins.pop(field, None)
+
+
+def _built(raw: Raw, folder: Path | None) -> Request:
+    tree, origins = raw.tree, raw.origins
+    try:
+        return Request(
+            model=_model(tree.get("model"), folder),
+            cluster=cluster_of(tree.get("cluster", {})),
+            training=training_of(tree.get("training", {})),
+            choose=_part(Choose, tree.get("choose", {}), "choose"),
+            limits=_part(Limits, tree.get("limits", {}), "limits"),
+            objective=_part(Objective, tree.get("objective", {}), "objective"),
+            origins=_kept(raw),
+        )
+    except ValidationError as error:
+        raise as_input_error(error, origins, of=Request) from None
+    except InputError as error:
+        raise placed(error, origins) from None
+
+
+def _kept(raw: Raw) -> dict[str, str]:
+    """Origin of each field that was given; tables have none of their own."""
+    given = [f"{table}.{key}" for table in TABLES for key in raw.tree.get(table, {})]
+    kept = {field: origin_of(raw.origins, field) for field in ["model", *sorted(given)]}
+    if "cluster.name" in kept:
+        kept["cluster.preset"] = kept["cluster.name"]
+    return kept
+
+
+def _part(kind: type[Part], table: Mapping[str, Any], root: str) -> Part:
+    try:
+        return kind.model_validate(table)
+    except ValidationError as error:
+        raise as_input_error(error, {}, root, kind) from None
+
+
+def _model(value: Any, folder: Path | None) -> Transformer:
+    """The model of a request: named, at a path, or spelled out as `Request` itself writes it."""
+    if value is None:
+        reason = 'is required: write model = "NAME", or give a catalogue name or a config.json'
+        raise InputError("model", "nothing", "request", reason, legal=["llama-3.1-8b"], code="missing")
+    if isinstance(value, str):
+        return transformer_of(value, folder)
+    try:
+        return Transformer.model_validate(value)
+    except ValidationError as error:
+        raise as_input_error(error, {}, "model", Transformer) from None

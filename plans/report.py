@@ -1,0 +1,161 @@
+"""From a ledger to the reports of an answer: the same integers, in bytes and seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..costs import Ledger
+from ..costs import price as price_strategies
+from ..costs.law import law
+from ..models import Strategy
+from .plan import (
+    Buckets,
+    BytesPerParameter,
+    Cost,
+    MemoryReport,
+    StageMemory,
+    TimeReport,
+    Traffic,
+    Uncertainty,
+    Verdict,
+)
+from .request import Request
+
+
+def price(request: Request, strategies: Sequence[Strategy]) -> list[Ledger]:
+    """The ledger of each strategy for the request's model, job and cluster."""
+    return price_strategies(request.model, request.training, request.cluster, strategies)
+
+
+def limit_bytes(request: Request) -> int:
+    """Card memory a plan may use: usable bytes less the margin, in whole KiB."""
+    usable = request.cluster.node.gpu.memory_usable_bytes
+    return int((1.0 - request.limits.memory_margin) * usable) // 1024 * 1024
+
+
+def host_limit_bytes(request: Request, ledger: Ledger) -> int:
+    """Host memory of a node that may be used: the request's limit, else the node's share."""
+    limit = request.limits.host_memory_bytes
+    return limit if limit is not None else ledger.host_usable_kib * 1024
+
+
+def verdict(ledger: Ledger) -> Verdict:
+    """does_not_fit when even little fragmentation exceeds the card; risky above 92 % of it; else fits."""
+    if ledger.refusal_kib > ledger.usable_kib:
+        return "does_not_fit"
+    return "risky" if ledger.peak_kib > law("risky_share") * ledger.usable_kib else "fits"
+
+
+def host_verdict(request: Request, ledger: Ledger) -> Verdict:
+    """Whether offloaded states fit the node's memory; risky above 92 % of what may be used."""
+    limit, used = host_limit_bytes(request, ledger), ledger.host_node_kib * 1024
+    if used > limit:
+        return "does_not_fit"
+    return "risky" if used > law("risky_share") * limit else "fits"
+
+
+def memory_report(request: Request, ledger: Ledger) -> MemoryReport:
+    """Memory of the worst stage, of each stage, and of the host."""
+    stages = tuple(
+        StageMemory(
+            stage=entry.stage,
+            peak_moment=entry.peak_moment,
+            total_bytes=entry.total_kib * 1024,
+            terms_bytes=_bytes(entry.terms_kib),
+        )
+        for entry in ledger.stages
+    )
+    worst = stages[ledger.peak_stage]
+    return MemoryReport(
+        usable_bytes=ledger.usable_kib * 1024,
+        total_bytes=worst.total_bytes,
+        limit_bytes=limit_bytes(request),
+        verdict=verdict(ledger),
+        peak_stage=worst.stage,
+        peak_moment=worst.peak_moment,
+        terms_bytes=worst.terms_bytes,
+        stages=stages,
+        host_bytes_per_node=ledger.host_node_kib * 1024,
+        host_usable_bytes=host_limit_bytes(request, ledger),
+        host_verdict=host_verdict(request, ledger),
+        load_peak_bytes=ledger.load_kib * 1024,
+        checkpoint_bytes=ledger.checkpoint_bytes,
+        bytes_per_parameter=BytesPerParameter(recipe=ledger.recipe, **ledger.recipe_bytes),
+    )
+
+
+def _bytes(terms_kib: dict[str, int]) -> dict[str, int]:
+    return {name: kib * 1024 for name, kib in sorted(terms_kib.items())}
+
+
+def seconds(ns: int) -> float:
+    """Whole nanoseconds as seconds; the shortest float that reads back to the same nanosecond."""
+    return round(ns / 1e9, 9)
+
+
+def time_report(request: Request, strategy: Strategy, ledger: Ledger) -> TimeReport:
+    """Step time by term, beside the physical limit of the same work on the same cards."""
+    step = seconds(ledger.step_ns)
+    cards = request.cluster.gpus
+    tokens = request.training.tokens
+    gpu = request.cluster.node.gpu
+    peak = gpu.peak_flops_per_s("bf16") or gpu.peak_flops_per_s("fp16") or 1.0
+    rate = ledger.step_flops / step / cards
+    return TimeReport(
+        step_seconds=step,
+        terms_seconds={name: seconds(ns) for name, ns in ledger.terms_ns.items()},
+        hidden_seconds={name: seconds(ns) for name, ns in ledger.hidden_ns.items()},
+        comm_fraction=round(ledger.comm_ns / ledger.step_ns, 6),
+        limit_seconds=seconds(ledger.limit_ns),
+        limit_fraction=round(ledger.limit_ns / ledger.step_ns, 6),
+        tokens_per_second=round(tokens / step, 3),
+        tokens_per_second_per_gpu=round(tokens / step / cards, 3),
+        model_tflops_per_gpu=round(rate / 1e12, 3),
+        mfu=round(rate / peak, 6),
+        hfu=round(rate / peak * (1.0 + _repeated(strategy)), 6),
+        uncertainty=_uncertainty(request, step),
+    )
+
+
+def _repeated(strategy: Strategy) -> float:
+    """Share of the model's FLOPs done again: a third of a whole layer, a sixth of a part of one."""
+    full = sum(stage.recompute_full_layers for stage in strategy.stages)
+    selective = sum(stage.recompute_selective_layers for stage in strategy.stages)
+    return (full / 3.0 + selective / 6.0) / strategy.layers
+
+
+def _uncertainty(request: Request, step: float) -> Uncertainty:
+    routed = any(kind.feed_forward.experts for kind in request.model.kinds)
+    width = law("interval_moe" if routed else "interval_default")
+    basis = "published runs of sources left out of the fit, " + ("mixture-of-experts" if routed else "dense")
+    return Uncertainty(
+        low_seconds=round(step * (1.0 - width), 9), high_seconds=round(step * (1.0 + width), 9), basis=basis
+    )
+
+
+def traffic_report(ledger: Ledger) -> tuple[Traffic, ...]:
+    """Bytes a card of the busiest stage sends in a step, by axis and tier."""
+    return tuple(
+        Traffic(axis=axis, tier=tier, bytes_per_card=count)
+        for axis, tiers in sorted(ledger.traffic_bytes.items())
+        for tier, count in sorted(tiers.items())
+    )
+
+
+def cost_report(request: Request, ledger: Ledger) -> Cost:
+    """Dollars where the catalogue has a price, days where the job has total tokens."""
+    hourly = request.cluster.usd_per_hour
+    step_hours = ledger.step_ns / 3.6e12
+    tokens, total = request.training.tokens, request.training.total_tokens
+    hours = None if total is None else total / tokens * step_hours
+    return Cost(
+        usd_per_hour=None if hourly is None else round(hourly, 6),
+        usd_per_million_tokens=None if hourly is None else round(hourly * step_hours / tokens * 1e6, 6),
+        days=None if hours is None else round(hours / 24.0, 6),
+        usd_total=None if hourly is None or hours is None else round(hourly * hours, 2),
+    )
+
+
+def bucket_report(ledger: Ledger) -> Buckets:
+    """The buffer sizes that were priced."""
+    return Buckets(**ledger.buckets)

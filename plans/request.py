@@ -1,0 +1,147 @@
+"""A question to the search: model, cluster, job, what may be chosen, limits, objective."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
+
+from ..hardware import Cluster
+from ..inputs import Frozen, InputError, nearest
+from ..models import Training, Transformer
+from .choose import Choose
+from .limits import Limits, Objective
+from .origin import as_input_error, origin_of
+from .sections import cluster_of, training_of, transformer_of, with_gpus
+
+ARGUMENT = "argument"
+"""Origin of a value handed to `Request` in Python."""
+
+_PARTS: dict[str, type[BaseModel]] = {
+    "training": Training,
+    "choose": Choose,
+    "limits": Limits,
+    "objective": Objective,
+}
+
+
+class Request(Frozen):
+    """What to plan for.
+
+    `model` may be given as a catalogue name or the path of a config.json, `cluster` as a table with
+    a preset, `training` as a table: they are made into nouns at once. `origins` tells for a dotted
+    field where its value came from (``job.toml:9``, ``--nodes``); it is no part of the hash.
+
+    Raises pydantic's ValidationError for bad values; `read_request` raises `InputError` instead.
+    """
+
+    model: Transformer
+    cluster: Cluster
+    training: Training
+    choose: Choose = Choose()
+    limits: Limits = Limits()
+    objective: Objective = Objective()
+    origins: dict[str, str] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _remembered(cls, data: Any) -> Any:
+        if isinstance(data, Mapping) and not data.get("origins"):
+            return {**data, "origins": dict.fromkeys(_given(data), ARGUMENT)}
+        return data
+
+    @field_validator("model", mode="before")
+    @classmethod
+    def _model(cls, value: Any) -> Any:
+        return transformer_of(value) if isinstance(value, str | Path) else value
+
+    @field_validator("cluster", mode="before")
+    @classmethod
+    def _cluster(cls, value: Any) -> Any:
+        return cluster_of(value) if isinstance(value, Mapping) else value
+
+    @field_validator("training", mode="before")
+    @classmethod
+    def _training(cls, value: Any) -> Any:
+        return training_of(value) if isinstance(value, Mapping) else value
+
+    def origin(self, field: str) -> str:
+        """Where the value of the dotted `field` came from; "default" when nobody gave it."""
+        return origin_of(self.origins, field)
+
+    def inputs_hash(self) -> str:
+        """First 16 hex digits of SHA-256 over the canonical JSON without `origins`."""
+        data = self.model_dump(mode="json", exclude={"origins"})
+        text = json.dumps(data, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def changed(self, values: Mapping[str, Any]) -> Self:
+        """This request with the dotted fields of `values` replaced and checked again.
+
+        "model", "cluster.preset", "cluster.nodes", "cluster.gpus", "cluster.oversubscription" and
+        each field of training, choose, limits and objective can be changed. Raises `InputError`.
+        """
+        parts: dict[str, Any] = {name: getattr(self, name) for name in type(self).model_fields}
+        parts["origins"] = {**self.origins, **dict.fromkeys(values, "change")}
+        try:
+            for field, value in values.items():
+                table, _, key = field.partition(".")
+                if field == "model":
+                    parts["model"] = value
+                elif table == "cluster" and key:
+                    parts["cluster"] = _other_cluster(parts["cluster"], key, value)
+                else:
+                    parts[table] = _other_part(parts, table, key, value)
+            return type(self).model_validate(parts)
+        except ValidationError as error:
+            raise as_input_error(error, parts["origins"], of=type(self)) from None
+
+
+def _given(data: Mapping[str, Any]) -> list[str]:
+    """Dotted fields somebody gave: tables by their keys, made nouns by the fields set in them."""
+    fields = ["model"] if "model" in data else []
+    if "cluster" in data and not isinstance(data["cluster"], Mapping):
+        fields.append("cluster")
+    for table in ("cluster", *_PARTS):
+        part = data.get(table)
+        keys = part if isinstance(part, Mapping) else getattr(part, "model_fields_set", ())
+        fields += [f"{table}.{key}" for key in sorted(map(str, keys))]
+    return fields
+
+
+def _other_cluster(old: Cluster, key: str, value: Any) -> Cluster:
+    if key == "preset":
+        return cluster_of({"preset": value, "nodes": old.nodes, "oversubscription": old.oversubscription})
+    fields = {name: getattr(old, name) for name in type(old).model_fields}
+    if key == "gpus":
+        whole = isinstance(value, int) and not isinstance(value, bool) and value >= 1
+        if not whole:
+            reason = "must be a whole number of at least 1"
+            raise InputError("cluster.gpus", value, "change", reason, legal=["1"])
+        return with_gpus(old, value)
+    if key in ("nodes", "oversubscription"):
+        fields |= {key: value} | ({"cards": None} if key == "nodes" else {})
+    else:
+        legal = nearest(key, ["preset", "nodes", "gpus", "oversubscription"])
+        raise InputError(f"cluster.{key}", value, "change", "is not known", legal=legal, code="unknown-field")
+    try:
+        return type(old).model_validate(fields)
+    except ValidationError as error:
+        raise as_input_error(error, {}, "cluster", Cluster) from None
+
+
+def _other_part(parts: Mapping[str, Any], table: str, key: str, value: Any) -> BaseModel:
+    kind = _PARTS.get(table)
+    if kind is None or key not in kind.model_fields:
+        known = [f"{name}.{field}" for name, part in _PARTS.items() for field in part.model_fields]
+        field = f"{table}.{key}" if key else table
+        legal = nearest(field, known)
+        raise InputError(field, value, "change", "is not known", legal=legal, code="unknown-field")
+    try:
+        return kind.model_validate({**dict(parts[table]), key: value})
+    except ValidationError as error:
+        raise as_input_error(error, {}, table, kind) from None

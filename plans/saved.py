@@ -1,0 +1,58 @@
+"""Answers as JSON text and back: sorted keys, derived words beside the choices they follow from."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from ..inputs import InputError
+from ..inputs.files import parse_json
+from .complete import DERIVED
+from .origin import as_input_error
+from .plan import Plan
+from .raw import read_source
+
+
+def as_json(data: object) -> str:
+    """`data` (plain, or a pydantic object) as JSON text: sorted keys, two spaces, a line feed at the end."""
+    plain = answer_of(data) if isinstance(data, BaseModel) else data
+    return json.dumps(plain, sort_keys=True, indent=2, allow_nan=False) + "\n"
+
+
+def answer_of(outcome: BaseModel) -> dict[str, Any]:
+    """The JSON object of an outcome; a strategy also tells its `recompute` and `pipeline_schedule`."""
+    data = outcome.model_dump(mode="json", by_alias=True)
+    strategy = getattr(outcome, "strategy", None)
+    if isinstance(data.get("strategy"), dict) and strategy is not None:
+        data["strategy"] |= {
+            "recompute": strategy.recompute,
+            "pipeline_schedule": strategy.pipeline_schedule,
+        }
+    return data
+
+
+def read_plan(source: str) -> Plan:
+    """The plan in the file `source` ("-": standard input), as `plan --json` or `-o` wrote it.
+
+    Raises `InputError` for anything else, an outcome without a plan and a newer schema included.
+    """
+    text, name = read_source(source, "plan")
+    data = parse_json(text, "plan", name)
+    status = data.get("status")
+    if status in ("infeasible", "unknown") or "error" in data:
+        found = status or "error"
+        raise InputError("plan.status", found, name, "holds no plan", legal=["optimal", "feasible"])
+    if data.get("schema_version") != 1:
+        version, reason = data.get("schema_version", "nothing"), "is no plan this version reads"
+        raise InputError("plan.schema_version", version, name, reason, legal=["1"])
+    if isinstance(data.get("strategy"), dict):
+        written: dict[str, Any] = data["strategy"]  # type: ignore[assignment]
+        data["strategy"] = {k: v for k, v in written.items() if k not in (*DERIVED, "recompute")}
+    try:
+        return Plan.model_validate_json(json.dumps(data))
+    except ValidationError as error:
+        raise as_input_error(error, {"plan": name}, "plan", Plan) from None
+    except RecursionError:
+        raise InputError("plan", name, name, "is nested too deeply", code="bad-file") from None

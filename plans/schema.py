@@ -1,0 +1,28 @@
+"""The JSON schemas of what goes in and out, made from the types; published under docs/schemas."""
+
+from __future__ import annotations
+
+import json
+
+from pydantic import BaseModel
+
+from ..models import Strategy
+from .check import Check
+from .plan import NoPlan, OutOfTime, Plan
+from .request import Request
+
+TYPES: dict[str, type[BaseModel]] = {
+    "request": Request,
+    "strategy": Strategy,
+    "plan": Plan,
+    "no_plan": NoPlan,
+    "out_of_time": OutOfTime,
+    "check": Check,
+}
+"""Type behind each published schema file."""
+
+
+def schema_files() -> dict[str, str]:
+    """File name to text of every published schema."""
+    schemas = {name: kind.model_json_schema(mode="serialization") for name, kind in TYPES.items()}
+    return {f"{name}.json": json.dumps(it, sort_keys=True, indent=2) + "\n" for name, it in schemas.items()}

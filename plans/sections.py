@@ -1,0 +1,177 @@
+"""The tables of a request, [cluster] and [training] and the model's name, made into nouns."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from ..hardware import Cluster
+from ..hardware.catalogue import node_names
+from ..inputs import InputError, nearest
+from ..models import Training, Transformer
+from .origin import as_input_error
+from .quantity import count_of
+
+CLUSTER_KEYS = ("preset", "nodes", "gpus", "oversubscription", "file")
+TRAINING_KEYS = (
+    "global_batch_size", "global_batch_tokens", "sequence_length", "optimizer", "total_tokens", "trainable"
+)  # fmt: skip
+
+
+def is_path(text: str) -> bool:
+    """Whether `text` means a file or folder, not a catalogue name (which may be ``owner/name``)."""
+    outright = text.startswith((".", "/", "~")) or "\\" in text or text.count("/") > 1
+    return outright or text.lower().endswith((".json", ".toml")) or _exists(Path(text))
+
+
+def transformer_of(value: str | Path, beside: Path | None = None) -> Transformer:
+    """The model behind a catalogue name or the path of a config.json (or its folder).
+
+    A relative path is looked for in the folder `beside` first. Raises `InputError` on field "model".
+    """
+    text = os.fspath(value)
+    if not text.strip():
+        raise InputError("model", text, "model", "is empty", legal=["llama-3.1-8b"])
+    if isinstance(value, str) and not is_path(text) and not (beside and _exists(beside / text)):
+        return Transformer.preset(text)
+    if beside and _exists(beside / text):
+        return Transformer.read(beside / text)
+    return Transformer.read(Path(text))
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
+
+
+def _known(table: Mapping[str, Any], keys: tuple[str, ...], root: str) -> None:
+    for key, value in table.items():
+        if key not in keys:
+            legal = nearest(str(key), keys)
+            raise InputError(f"{root}.{key}", value, root, "is not known", legal=legal, code="unknown-field")
+
+
+def _whole(table: Mapping[str, Any], key: str, root: str) -> int | None:
+    value = table.get(key)
+    if value is None:
+        return None
+    field = f"{root}.{key}"
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InputError(field, value, root, "must be a whole number", legal=["1"])
+    if value < 1:
+        raise InputError(field, value, root, "must be at least 1", legal=["1"])
+    if value > 2**40:
+        raise InputError(field, value, root, "is too large")
+    return value
+
+
+def _number(table: Mapping[str, Any], key: str, root: str, default: float) -> float:
+    value = table.get(key, default)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e9:
+        raise InputError(f"{root}.{key}", value, root, "must be a finite number", legal=[f"{default:g}"])
+    return float(value)
+
+
+def cluster_of(table: Mapping[str, Any]) -> Cluster:
+    """The cluster of a [cluster] table: a preset with `nodes` or `gpus`, or all fields spelled out.
+
+    Raises `InputError` on the dotted field.
+    """
+    if "file" in table:
+        reason = "cluster files are not available yet: name a preset"
+        raise InputError("cluster.file", table["file"], "cluster", reason, code="not-available")
+    if "node" in table:
+        return _spelled_out(table)
+    _known(table, CLUSTER_KEYS, "cluster")
+    preset = table.get("preset")
+    if preset is None:
+        reason = "is required: write preset under [cluster] or give --cluster"
+        legal = nearest("dgx-h100", node_names())
+        raise InputError("cluster.preset", "nothing", "cluster", reason, legal=legal, code="missing")
+    if not isinstance(preset, str):
+        reason = "must be the name of a node type"
+        raise InputError("cluster.preset", preset, "cluster", reason, legal=["dgx-h100"])
+    spread = _number(table, "oversubscription", "cluster", 1.0)
+    if spread < 1:
+        raise InputError("cluster.oversubscription", spread, "cluster", "must be at least 1", legal=["1"])
+    nodes, gpus = _whole(table, "nodes", "cluster"), _whole(table, "gpus", "cluster")
+    if nodes is not None and gpus is not None:
+        reason = f"contradicts cluster.nodes = {nodes}: give one of the two"
+        raise InputError("cluster.gpus", gpus, "cluster", reason, code="contradiction")
+    if nodes is not None and nodes > 65536:
+        raise InputError("cluster.nodes", nodes, "cluster", "must be at most 65536", legal=["65536"])
+    if gpus is not None:
+        return Cluster.of_gpus(preset, gpus, oversubscription=spread)
+    return Cluster.preset(preset, nodes=nodes or 1, oversubscription=spread)
+
+
+def _spelled_out(table: Mapping[str, Any]) -> Cluster:
+    """A cluster with all its fields, as `Request` writes it; `gpus` in place of `nodes` is taken too."""
+    fields = dict(table)
+    gpus = _whole(fields, "gpus", "cluster")
+    if fields.pop("gpus", None) is not None:
+        fields["nodes"] = fields.get("nodes", 1)
+    try:
+        cluster = Cluster.model_validate(fields)
+        return cluster if gpus is None else with_gpus(cluster, gpus)
+    except ValidationError as error:
+        raise as_input_error(error, {}, "cluster", Cluster) from None
+
+
+def with_gpus(cluster: Cluster, gpus: int) -> Cluster:
+    """`cluster` cut or grown to `gpus` cards: whole nodes, or part of one."""
+    per_node = cluster.node.gpus
+    nodes, rest = divmod(gpus, per_node)
+    if nodes and rest:
+        reason = f"must be whole nodes of {per_node} cards, or part of one node"
+        legal = [str(nodes * per_node), str((nodes + 1) * per_node)]
+        raise InputError("cluster.gpus", gpus, "cluster", reason, legal=legal)
+    fields = {name: getattr(cluster, name) for name in Cluster.model_fields}
+    return Cluster.model_validate({**fields, "nodes": nodes or 1, "cards": None if nodes else rest})
+
+
+def training_of(table: Mapping[str, Any]) -> Training:
+    """The job of a [training] table. Raises `InputError` on the dotted field."""
+    _known(table, TRAINING_KEYS, "training")
+    fields = dict(table)
+    trainable = fields.pop("trainable", "all")
+    if trainable != "all":
+        reason = "training a part of the model is not available yet"
+        field = "training.trainable"
+        raise InputError(field, trainable, "training", reason, legal=["all"], code="not-available")
+    length = _whole(fields, "sequence_length", "training")
+    tokens = _whole(fields, "global_batch_tokens", "training")
+    fields.pop("global_batch_tokens", None)
+    if tokens is not None:
+        fields["global_batch_size"] = _sequences(tokens, length, fields.get("global_batch_size"))
+    for key, flag in (("global_batch_size", "--global-batch-size"), ("sequence_length", "--sequence-length")):
+        if fields.get(key) is None:
+            reason = f"is required: write it under [training] or give {flag}"
+            raise InputError(f"training.{key}", "nothing", "training", reason, code="missing")
+    if fields.get("total_tokens") is not None:
+        fields["total_tokens"] = count_of(fields["total_tokens"], "training.total_tokens", "training")
+    try:
+        return Training.model_validate(fields, strict=True)
+    except ValidationError as error:
+        raise as_input_error(error, {}, "training", Training) from None
+
+
+def _sequences(tokens: int, length: int | None, size: object) -> int:
+    """Sequences in a global batch given in tokens."""
+    field = "training.global_batch_tokens"
+    if size is not None:
+        reason = f"contradicts training.global_batch_size = {size}: give one of the two"
+        raise InputError(field, tokens, "training", reason, code="contradiction")
+    if length is None:
+        raise InputError(field, tokens, "training", "needs training.sequence_length", code="missing")
+    if tokens % length:
+        near = [str(n * length) for n in (tokens // length, tokens // length + 1) if n]
+        reason = f"must be a multiple of sequence_length {length}"
+        raise InputError(field, tokens, "training", reason, legal=near)
+    return tokens // length

@@ -1,0 +1,77 @@
+"""``--set key=value`` and flags: which field of the request they mean, and their values."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import Any
+
+from ..inputs import InputError, nearest
+from .choose import Choose
+from .limits import Limits, Objective
+from .sections import CLUSTER_KEYS, TRAINING_KEYS
+
+FIELDS: tuple[str, ...] = (
+    "model",
+    *(f"cluster.{key}" for key in CLUSTER_KEYS),
+    *(f"training.{key}" for key in TRAINING_KEYS),
+    *(f"choose.{key}" for key in Choose.model_fields),
+    *(f"limits.{key}" for key in Limits.model_fields),
+    *(f"objective.{key}" for key in Objective.model_fields),
+)
+"""Every field of a request file, dotted."""
+
+TEXTS = ("model", "cluster.preset", "cluster.file", "training.optimizer", "objective.minimize")
+"""Fields whose value is text as it stands, never read as a number."""
+
+FLAGS = {
+    "model": "MODEL",
+    "cluster.preset": "--cluster",
+    **{
+        field: "--" + field.partition(".")[2].replace("_", "-")
+        for field in FIELDS
+        if field.startswith("training.")
+    },
+    **{f"cluster.{key}": f"--{key}" for key in ("nodes", "gpus", "oversubscription")},
+}
+"""The flag that gives a field."""
+
+
+def field_of(key: str, origin: str) -> str:
+    """The dotted field that `key` means: itself, or the one whose last word it is.
+
+    >>> field_of("offload_optimizer", "--set")
+    'choose.offload_optimizer'
+    """
+    if key in FIELDS:
+        return key
+    ends = [field for field in FIELDS if field.rpartition(".")[2] == key]
+    if len(ends) == 1:
+        return ends[0]
+    known = [*FIELDS, *(field.rpartition(".")[2] for field in FIELDS)]
+    legal = nearest(key, known)
+    raise InputError("--set", key, origin, "is no field of a request", legal=legal, code="unknown-field")
+
+
+def value_of(text: str, field: str) -> Any:
+    """`text` as a TOML value, or as it stands where it is none or `field` takes text.
+
+    >>> value_of("[1, 2]", "choose.tensor_parallel"), value_of("1..8", "choose.tensor_parallel")
+    ([1, 2], '1..8')
+    """
+    if field in TEXTS or len(text) > 500 or "\n" in text or "\r" in text:
+        return text
+    try:
+        found = tomllib.loads(f"x = {text}")
+    except (ValueError, RecursionError):
+        return text
+    return found["x"] if set(found) == {"x"} else text
+
+
+def parsed(setting: str) -> tuple[str, Any, str]:
+    """(dotted field, value, origin) of one ``--set key=value``."""
+    key, equals, text = setting.partition("=")
+    if not equals or not key.strip():
+        raise InputError("--set", setting, "--set", "must be written key=value", legal=["tensor_parallel=4"])
+    origin = f"--set {setting if len(setting) <= 60 else setting[:57] + '...'}"
+    field = field_of(key.strip(), origin)
+    return field, value_of(text.strip(), field), origin

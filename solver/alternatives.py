@@ -1,0 +1,114 @@
+"""The best of other classes, the rule of thumb, and what the request does not allow but would pay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..inputs import InputError
+from ..models.divisors import legal_degrees
+from ..models.strategy import BACKENDS
+from ..plans import Alternative, Offer, Plan, Request
+from ..plans.report import price, seconds
+from .search import Found, Search
+
+
+def best(request: Request, changes: Mapping[str, Any], limit_ns: int | None = None) -> Found | None:
+    """The best plan of the request with some fields changed; None where none exists (below `limit_ns`)."""
+    try:
+        changed = request.changed(changes)
+    except InputError:
+        return None
+    search = Search(changed)
+    if limit_ns is not None:
+        search.limit_ns = min(search.limit_ns, limit_ns)
+    return search.run().best
+
+
+def _alternative(request: Request, plan: Plan, name: str, found: Found, why: str) -> Alternative:
+    ledger = price(request, [found.strategy])[0]
+    loss = found.step_ns / round(plan.time.step_seconds * 1e9) - 1.0
+    return Alternative(
+        name=name,
+        strategy=found.strategy.model_dump(mode="json"),
+        step_seconds=seconds(found.step_ns),
+        memory_bytes=ledger.peak_kib * 1024,
+        loss_percent=round(100.0 * loss, 4),
+        why=why,
+    )
+
+
+def alternatives(request: Request, plan: Plan) -> tuple[Alternative, ...]:
+    """The best plan of each other backend, without offload where the plan offloads, and `folk`."""
+    found = list(_classes(request, plan))
+    folk = rule_of_thumb(request)
+    if folk is not None:
+        why = "tensor parallel inside the island, then the fewest stages and the least ZeRO stage that fit"
+        found.append(_alternative(request, plan, "folk", folk, why))
+    return tuple(sorted(found, key=lambda item: (item.step_seconds, item.name)))
+
+
+def _classes(request: Request, plan: Plan) -> Iterator[Alternative]:
+    for name in BACKENDS:
+        if name != plan.strategy.backend and name in (request.choose.backend or BACKENDS):
+            other = best(request, {"choose.backend": name})
+            if other is not None:
+                yield _alternative(request, plan, name, other, f"the best layout {name} can run")
+    if plan.strategy.offload_optimizer == "cpu":
+        other = best(request, {"choose.offload_optimizer": "none"})
+        if other is not None:
+            yield _alternative(
+                request, plan, "on_card", other, "the best layout that keeps all states on the cards"
+            )
+
+
+def rule_of_thumb(request: Request) -> Found | None:
+    """What people try first: TP in the island, then PP, then ZeRO-1; DP with ZeRO-2 on one node."""
+    if request.cluster.nodes == 1:
+        one_node = {
+            "choose.backend": ["deepspeed"],
+            "choose.zero_stage": [2],
+            "choose.offload_optimizer": "none",
+        }
+        small = best(request, one_node)
+        if small is not None:
+            return small
+    island = request.cluster.tiers().tiers[0].cards
+    widest = max(t for t in legal_degrees(request.model, "tensor_parallel") if t <= island)
+    fixed = {
+        "choose.backend": ["megatron"],
+        "choose.tensor_parallel": [widest],
+        "choose.context_parallel": [1],
+        "choose.virtual_pipeline": [1],
+        "choose.zero_stage": [1],
+        "choose.micro_batch_size": [1],
+        "choose.offload_optimizer": "none",
+    }
+    for stages in range(1, min(request.model.layers, request.cluster.gpus) + 1):
+        if request.cluster.gpus % (widest * stages) == 0:
+            found = best(request, {**fixed, "choose.pipeline_parallel": [stages]})
+            if found is not None:
+                return found
+    return None
+
+
+def offers(request: Request, plan: Plan) -> tuple[Offer, ...]:
+    """8-bit arithmetic, where the card has it and the request does not allow it, if it pays."""
+    found = []
+    step = round(plan.time.step_seconds * 1e9)
+    for precision in ("fp8", "mxfp8"):
+        if request.cluster.node.gpu.peak_flops_per_s(precision) is None:
+            continue
+        if precision in (request.choose.precision or ("bf16",)):
+            continue
+        faster = best(request, {"choose.precision": precision}, step - 1)
+        if faster is not None:
+            found.append(
+                Offer(
+                    set=f"precision={precision}",
+                    resulting_step_seconds=seconds(faster.step_ns),
+                    gain_percent=round(100.0 * (1.0 - faster.step_ns / step), 4),
+                    caveat="8-bit linears change the numerics; prove convergence on a short run first",
+                )
+            )
+    return tuple(found)

@@ -1,0 +1,113 @@
+"""Rules with reasons, applied to one strategy: what its backend and the model's shape refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..models import Strategy, divisors
+from ..models.backend import Backend, backend
+from ..plans import Breach, Request
+
+
+def breaches(request: Request, strategy: Strategy) -> tuple[Breach, ...]:
+    """Every rule the strategy breaks, each with its reason and where the rule comes from."""
+    known = backend(strategy.backend)
+    return (
+        *_axes(known, strategy),
+        *_shape(request, strategy),
+        *_states(known, strategy),
+        *_stages(known, strategy),
+    )
+
+
+def _axes(known: Backend, strategy: Strategy) -> Iterator[Breach]:
+    for limit in known.limits:
+        if getattr(strategy, limit.axis) not in limit.values:
+            yield Breach(rule=limit.axis, reason=limit.reason, origin=f"backend {known.name}")
+    if known.recipe(strategy.precision, strategy.gradient_dtype, "adamw") is None:
+        pair = f"{strategy.precision} with {strategy.gradient_dtype} gradients"
+        yield Breach(rule="precision", reason=f"{known.name} has no {pair}", origin=f"backend {known.name}")
+
+
+def _shape(request: Request, strategy: Strategy) -> Iterator[Breach]:
+    model, sequence = request.model, request.training.sequence_length
+    for divisor in divisors(model):
+        degree = getattr(strategy, divisor.axis)
+        if divisor.required and divisor.number % degree:
+            reason = (
+                f"{divisor.axis} {degree} does not divide {divisor.of} {divisor.number}: {divisor.reason}"
+            )
+            yield Breach(rule=divisor.axis, reason=reason, origin=model.name)
+    if strategy.context_parallel > 1 and sequence % (2 * strategy.context_parallel):
+        reason = "a zig-zag ring cuts the sequence into 2 * context_parallel equal parts"
+        yield Breach(rule="context_parallel", reason=reason, origin="training.sequence_length")
+    ranks = strategy.data_parallel * strategy.context_parallel * strategy.tensor_parallel
+    if ranks % (strategy.expert_parallel * strategy.expert_tensor_parallel):
+        reason = "expert_parallel * expert_tensor_parallel must divide the ranks of a stage"
+        yield Breach(rule="expert_parallel", reason=reason, origin=model.name)
+    if model.layers < strategy.pipeline_parallel * strategy.virtual_pipeline:
+        reason = f"{model.layers} layers cannot fill every chunk of every stage"
+        yield Breach(rule="pipeline_parallel", reason=reason, origin=model.name)
+    gpu = request.cluster.node.gpu
+    if gpu.peak_flops_per_s(strategy.precision) is None:
+        yield Breach(rule="precision", reason=f"{gpu.name} has no {strategy.precision}", origin=gpu.name)
+
+
+def _states(known: Backend, strategy: Strategy) -> Iterator[Breach]:
+    origin = f"backend {known.name}"
+    if strategy.zero_stage not in known.zero_stages:
+        legal = ", ".join(str(stage) for stage in known.zero_stages)
+        yield Breach(rule="zero_stage", reason=f"{known.name} has ZeRO stages {legal}", origin=origin)
+    ranks = strategy.data_parallel * strategy.context_parallel
+    if strategy.zero_stage and ranks % strategy.shard_group_size:
+        reason = "the shard group must divide data_parallel * context_parallel"
+        yield Breach(rule="shard_group_size", reason=reason, origin=origin)
+    if strategy.zero_stage and strategy.shard_group_size < ranks and not known.partial_shard_groups:
+        reason = f"{known.name} shards states over all data ranks"
+        yield Breach(rule="shard_group_size", reason=reason, origin=origin)
+    least = {
+        "offload_optimizer": known.offload_optimizer_from_stage,
+        "offload_params": known.offload_params_from_stage,
+    }
+    for name, stage in least.items():
+        if getattr(strategy, name) == "cpu" and strategy.zero_stage < stage:
+            reason = (
+                f"{known.name} offloads these states from ZeRO stage {stage} on"
+                if stage <= 3
+                else "not offered"
+            )
+            yield Breach(rule=name, reason=reason, origin=origin)
+
+
+def _stages(known: Backend, strategy: Strategy) -> Iterator[Breach]:
+    origin = f"backend {known.name}"
+    word = strategy.recompute
+    if word not in known.recompute:
+        yield Breach(rule="recompute", reason=f"{known.name} has no {word} recompute here", origin=origin)
+    part = any(0 < s.recompute_full_layers < s.layers for s in strategy.stages)
+    if known.recompute_freedom == "all" and part:
+        reason = f"{known.name} recomputes all layers or none"
+        yield Breach(rule="recompute", reason=reason, origin=origin)
+    if known.recompute_freedom == "same":
+        yield from _same(known, strategy)
+    if any(s.layers % strategy.virtual_pipeline for s in strategy.stages):
+        reason = "a stage holds virtual_pipeline equal chunks"
+        yield Breach(rule="virtual_pipeline", reason=reason, origin=origin)
+    whole = all(s.offloaded_layers in (0, s.layers) for s in strategy.stages)
+    if known.offload_freedom == "all" and not whole:
+        reason = f"{known.name} offloads all layers or none"
+        yield Breach(rule="offload_optimizer", reason=reason, origin=origin)
+
+
+def _same(known: Backend, strategy: Strategy) -> Iterator[Breach]:
+    """One number of recomputed layers for every chunk; selective recompute for all layers or none."""
+    origin = f"backend {known.name}"
+    counts = [(s.recompute_full_layers, s.layers) for s in strategy.stages]
+    number = max(full for full, _ in counts)
+    if any(full != min(number, layers) for full, layers in counts):
+        reason = f"{known.name} recomputes the same number of layers on every stage"
+        yield Breach(rule="recompute_full_layers", reason=reason, origin=origin)
+    some = [s.recompute_selective_layers for s in strategy.stages]
+    if any(some) and any(s.recompute_selective_layers != s.layers for s in strategy.stages):
+        reason = f"{known.name} recomputes a part of all layers or of none"
+        yield Breach(rule="recompute_selective_layers", reason=reason, origin=origin)

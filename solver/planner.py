@@ -1,0 +1,132 @@
+"""The public face of the search: plan, check, curve."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from ..hardware import Cluster
+from ..inputs import InputError
+from ..models import Strategy
+from ..plans import Best, Check, NoPlan, OutOfTime, Plan, Request
+from ..plans.report import (
+    cost_report,
+    host_verdict,
+    memory_report,
+    price,
+    seconds,
+    time_report,
+    traffic_report,
+    verdict,
+)
+from .alternatives import alternatives, offers
+from .answer import Writers, notices, out_of_time, plan_of, versions
+from .clash import no_plan
+from .legal import breaches
+from .search import Search
+
+
+def plan(
+    request: Request, time_limit: float | None = None, writers: Writers | None = None
+) -> Plan | NoPlan | OutOfTime:
+    """The fastest plan of `request` with its proof, or why there is none, or out of time.
+
+    `time_limit` counts deterministic seconds. `writers` tells which launch targets can write a
+    strategy. Raises `InputError` for a rule outside the grammar. Same request, same answer.
+    """
+    outcome = Search(request, time_limit).run()
+    if outcome.best is None:
+        return no_plan(request, outcome) if outcome.proved else out_of_time(request, outcome)
+    found = plan_of(request, outcome, writers)
+    if not outcome.proved:
+        return found
+    return found.model_copy(
+        update={"alternatives": alternatives(request, found), "offers": offers(request, found)}
+    )
+
+
+def check(request: Request, strategy: Strategy) -> Check:
+    """What a given strategy costs, whether it fits, which rules it breaks, and its loss against the best.
+
+    Raises `InputError` where it cannot be priced: it does not use the cluster's cards or meet the batch.
+    """
+    _priceable(request, strategy)
+    ledger = price(request, [strategy])[0]
+    outcome = Search(request).run()
+    best = outcome.best
+    status: Literal["optimal", "infeasible"] = "infeasible" if best is None else "optimal"
+    worst = max(verdict(ledger), host_verdict(request, ledger), key=_SEVERITY.index)
+    return Check(
+        inputs_hash=request.inputs_hash(),
+        versions=versions(),
+        verdict=worst,
+        strategy=strategy,
+        breaches=breaches(request, strategy),
+        memory=memory_report(request, ledger),
+        time=time_report(request, strategy, ledger),
+        traffic=traffic_report(ledger),
+        cost=cost_report(request, ledger),
+        best=Best(
+            status=status,
+            strategy=best.strategy if best else None,
+            step_seconds=seconds(best.step_ns) if best else None,
+        ),
+        loss_percent=round(100.0 * (ledger.step_ns / best.step_ns - 1.0), 4) if best else None,
+        warnings=notices(ledger, strategy),
+    )
+
+
+_SEVERITY = ("fits", "risky", "does_not_fit")
+
+
+def _priceable(request: Request, strategy: Strategy) -> None:
+    cards = request.cluster.gpus
+    if strategy.world != cards:
+        raise InputError(
+            "strategy",
+            strategy.world,
+            "strategy",
+            f"its degrees multiply to {strategy.world} cards, the cluster has {cards}",
+            code="contradiction",
+        )
+    batch = strategy.data_parallel * strategy.micro_batch_size * strategy.gradient_accumulation_steps
+    if batch != request.training.global_batch_size:
+        raise InputError(
+            "strategy.gradient_accumulation_steps",
+            strategy.gradient_accumulation_steps,
+            "strategy",
+            f"data_parallel x micro_batch_size x gradient_accumulation_steps is {batch}, "
+            f"the global batch is {request.training.global_batch_size}",
+            code="contradiction",
+        )
+
+
+class Planner:
+    """Questions about one cluster. Thread-safe: holds no state but the cluster."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+
+    def _on(self, request: Request) -> Request:
+        return (
+            request
+            if request.cluster == self.cluster
+            else request.model_copy(update={"cluster": self.cluster})
+        )
+
+    def plan(self, request: Request, time_limit: float | None = None) -> Plan | NoPlan | OutOfTime:
+        """As `plan`, on this cluster."""
+        return plan(self._on(request), time_limit)
+
+    def check(self, request: Request, strategy: Strategy) -> Check:
+        """As `check`, on this cluster."""
+        return check(self._on(request), strategy)
+
+    def curve(self, request: Request, gpus: Sequence[int]) -> list[Plan | NoPlan | OutOfTime]:
+        """The answer for each number of cards."""
+        return [plan(self._on(request).changed({"cluster.gpus": count})) for count in gpus]
+
+    def whatif(self, answer: Plan, **changes: Any) -> Plan | NoPlan | OutOfTime:
+        """The answer to the plan's request with fields changed; ``__`` stands for the dot."""
+        fields: Mapping[str, Any] = {name.replace("__", "."): value for name, value in changes.items()}
+        return plan(answer.request.changed(fields))

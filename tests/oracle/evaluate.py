@@ -1,0 +1,113 @@
+"""The value of one layout: memory at each moment, host memory of each node, step time. Plain integers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from shardwise.plans import Request
+
+from .placement import line_up, nodes
+from .prices import Affine, Costs
+from .rows import Row
+from .stages import Held, Layout
+from .wishes import card_kib, deadline_ns, host_kib
+
+
+class Weight(NamedTuple):
+    """What one stage weighs."""
+
+    peak_kib: int
+    host_kib: int
+    chunk_ns: int
+    tail_ns: int
+
+
+def in_flight(row: Row, stage: int) -> int:
+    """Chunks whose activations a stage keeps at its fullest.
+
+    One forward, one backward: a stage runs ahead by the stages behind it. Interleaved: by all chunks but
+    the last of every stage, and twice the stages behind it, and the one at work. Never more than there are.
+    """
+    p, v, m = row.pipeline_parallel, row.virtual_pipeline, row.gradient_accumulation_steps
+    ahead = p - stage if v == 1 else (v - 1) * p + 2 * (p - 1 - stage) + 1
+    return min(ahead, m * v)
+
+
+@dataclass
+class Evaluator:
+    """Weighs layouts of one row; a stage once weighed is remembered."""
+
+    request: Request
+    row: Row
+    costs: Costs
+    known: dict[tuple[int, Held], Weight] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        row = self.row
+        inner, order = row.tensor_parallel * row.context_parallel, row.rank_order
+        node = self.request.cluster.node.gpus
+        self.nodes = nodes(inner, row.pipeline_parallel, row.data_parallel, order == "tp-cp-pp-dp", node)
+        self.kinds = self.request.model.kind_of_layer
+        self.card_kib, self.host_kib = card_kib(self.request), host_kib(self.request)
+        self.deadline_ns = deadline_ns(self.request)
+        self.passes = row.gradient_accumulation_steps * row.virtual_pipeline
+
+    def step_ns(self, layout: Layout) -> int | None:
+        """The step of a layout, None where it breaks a limit."""
+        weights = [self.weight(stage, held) for stage, held in enumerate(layout)]
+        if max(weight.peak_kib for weight in weights) > self.card_kib or not self._host_holds(weights):
+            return None
+        chunks = [weight.chunk_ns for weight in weights]
+        step = (self.passes - 1) * max(chunks) + sum(chunks) + max(weight.tail_ns for weight in weights)
+        return None if self.deadline_ns is not None and step > self.deadline_ns else step
+
+    def _host_holds(self, weights: Sequence[Weight]) -> bool:
+        """Every node holds what its cards offload; only where nodes are alike can that be arranged."""
+        if self.row.offload_optimizer == "none":
+            return True
+        loads = [sum(cards * weights[stage].host_kib for stage, cards in node) for node in self.nodes]
+        return line_up(self.nodes) and max(loads) <= self.host_kib
+
+    def weight(self, stage: int, held: Held) -> Weight:
+        """Memory and time of one stage."""
+        found = self.known.get((stage, held))
+        if found is None:
+            found = self.known[stage, held] = self._weighed(stage, held)
+        return found
+
+    def _weighed(self, stage: int, held: Held) -> Weight:
+        v, costs, flight = self.row.virtual_pipeline, self.costs, in_flight(self.row, stage)
+        peaks = [
+            self._add(moment.stay, stage, held, v) + flight * self._add(moment.flight, stage, held, 1)
+            for moment in costs.moments
+        ]
+        return Weight(
+            max(peaks),
+            self._add(costs.host, stage, held, v),
+            self._add(costs.chunk, stage, held, 1),
+            self._add(costs.tail, stage, held, v),
+        )
+
+    def _add(self, part: Affine, stage: int, held: Held, chunks: int) -> int:
+        """Ends, then layer by layer; what is counted for a chunk stands `chunks` times."""
+        total = part.fixed
+        total += part.first if stage == 0 else 0
+        total += part.last if stage == self.row.pipeline_parallel - 1 else 0
+        for depth in range(held.layers):
+            kind = self.kinds[held.start + depth]
+            cost = part.layer[kind]
+            if depth < held.full:
+                cost += part.full[kind]
+            elif depth < held.full + held.selective:
+                cost += part.selective[kind]
+            total += cost * chunks
+        return total + self._offloaded(part, held)
+
+    def _offloaded(self, part: Affine, held: Held) -> int:
+        """The last layers of the stage; under several chunks all layers are of one kind."""
+        if self.row.virtual_pipeline > 1:
+            return part.offloaded[0] * held.offloaded
+        edge = held.start + held.layers
+        return sum(part.offloaded[self.kinds[depth]] for depth in range(edge - held.offloaded, edge))

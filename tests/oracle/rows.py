@@ -1,0 +1,223 @@
+"""Global choices of a request: everything that multiplies to the cluster, less what a rule refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from shardwise.models import Strategy, Transformer
+from shardwise.models.backend import Backend, backend
+from shardwise.models.stack import stack
+from shardwise.plans import Request
+
+from .wishes import obeys, tensor_reach, wished
+
+
+class Row(NamedTuple):
+    """One value of every knob but the stages; named as the fields of `Strategy`."""
+
+    backend: str
+    software_stack: str
+    precision: str
+    gradient_dtype: str
+    loss_kernel: str
+    tensor_parallel: int
+    context_parallel: int
+    pipeline_parallel: int
+    data_parallel: int
+    expert_parallel: int
+    expert_tensor_parallel: int
+    zero_stage: int
+    shard_group_size: int
+    reshard_after_forward: bool
+    offload_optimizer: str
+    offload_params: str
+    sequence_parallel: bool
+    rank_order: str
+    micro_batch_size: int
+    gradient_accumulation_steps: int
+    virtual_pipeline: int
+
+
+class Degrees(NamedTuple):
+    """How the cards are cut."""
+
+    tensor: int
+    context: int
+    pipeline: int
+    data: int
+    expert: int
+    expert_tensor: int
+
+
+def row_of(strategy: Strategy) -> Row:
+    """The knobs of a strategy."""
+    return Row(**strategy.row())
+
+
+def every_row(request: Request) -> Iterator[Row]:
+    """Every legal row that the request allows."""
+    for row in _legal(request):
+        if row.tensor_parallel > tensor_reach(request):
+            continue
+        if all(obeys(rule, row._asdict()) for rule in request.choose.rules):
+            yield row
+
+
+def _legal(request: Request) -> Iterator[Row]:
+    for known, words in _software(request):
+        for cut in _degrees(request, known):
+            for shard in _shards(request, known, cut):
+                for place in _places(request, known, shard[0]):
+                    for sequence in _sequence_parallel(request, known, cut):
+                        for rest in _schedule(request, known, cut):
+                            yield Row(*words, *cut, *shard, *place, sequence, *rest)
+
+
+def _software(request: Request) -> Iterator[tuple[Backend, tuple[str, ...]]]:
+    """Backend with its stack, precision, gradients and loss: free ones take the default of the backend.
+
+    A card must have the arithmetic, the backend a recipe for it; a stack belongs to one backend.
+    """
+    gpu, choose = request.cluster.node.gpu, request.choose
+    usual = "fp16" if gpu.bf16_flops_per_s is None else "bf16"
+    for name in ("deepspeed", "fsdp", "megatron"):
+        known = backend(name)
+        for precision in choose.precision or (usual,):
+            dtypes = known.recipes.get(precision)
+            if not wished(request, "backend", name) or dtypes is None or gpu.peak_flops_per_s(precision) is None:
+                continue
+            for dtype in choose.gradient_dtype or list(dtypes)[:1]:
+                for framework in choose.software_stack or [known.default_stack]:
+                    for loss in choose.loss_kernel or [known.default_loss_kernel]:
+                        if dtype in dtypes and stack(framework).backend == name:
+                            yield known, (name, framework, precision, dtype, loss)
+
+
+def _runs(known: Backend, axis: str, value: int) -> bool:
+    """Whether a backend can run that degree of an axis at all."""
+    return all(value in limit.values for limit in known.limits if limit.axis == axis)
+
+
+def _degrees(request: Request, known: Backend) -> Iterator[Degrees]:
+    """Every card is used once, and the batch and the model can be cut that way."""
+    world, model = request.cluster.gpus, request.model
+    for t in range(1, world + 1):
+        if not (_runs(known, "tensor_parallel", t) and wished(request, "tensor_parallel", t)):
+            continue
+        for c in range(1, world // t + 1):
+            if not (_runs(known, "context_parallel", c) and wished(request, "context_parallel", c)):
+                continue
+            for p in range(1, world // (t * c) + 1):
+                d = world // (t * c * p)
+                if t * c * p * d != world or request.training.global_batch_size % d:
+                    continue
+                if p > model.layers or not _runs(known, "pipeline_parallel", p):
+                    continue
+                if not (wished(request, "pipeline_parallel", p) and wished(request, "data_parallel", d)):
+                    continue
+                if _cuts_layers(model, t) and _cuts_sequence(request.training.sequence_length, c):
+                    yield from _with_experts(request, known, (t, c, p, d))
+
+
+def _cuts_layers(model: Transformer, t: int) -> bool:
+    """Each rank of a tensor-parallel group has whole heads, whole key-value heads and equal columns."""
+    for run in model.runs:
+        attention, forward = run.block.attention, run.block.feed_forward
+        width = forward.shared_width if forward.experts else forward.width
+        if attention.heads % t or attention.kv_heads % t or width % t:
+            return False
+    return True
+
+
+def _cuts_sequence(length: int, c: int) -> bool:
+    """Zig-zag halves: each context rank takes one early and one late slice of the sequence."""
+    return c == 1 or length % (2 * c) == 0
+
+
+def _with_experts(request: Request, known: Backend, cut: tuple[int, int, int, int]) -> Iterator[Degrees]:
+    """Whole experts on each rank, whose columns are cut like the dense layers' or not at all.
+
+    Sharded data parallel wraps a module on the ranks of its tensor mesh, so there experts are cut as
+    the rest; elsewhere experts lie freely over the ranks of a stage, but must fill them.
+    """
+    t, c, p, d = cut
+    routed = [run.block.feed_forward for run in request.model.runs if run.block.feed_forward.experts]
+    own_grid = known.name == "megatron"
+    for e in range(1, d * c * t + 1):
+        for et in {1, t}:
+            if not routed and (e, et) != (1, 1):
+                continue
+            if routed and not own_grid and et != t:
+                continue
+            if any(forward.experts % e or forward.width % et for forward in routed) or d * c * t % (e * et):
+                continue
+            if not (wished(request, "expert_parallel", e) and wished(request, "expert_tensor_parallel", et)):
+                continue
+            if _runs(known, "expert_parallel", e):
+                yield Degrees(t, c, p, d, e, et)
+
+
+def _shards(request: Request, known: Backend, cut: Degrees) -> Iterator[tuple[int, int, bool]]:
+    """(zero stage, shard group, reshard): states over all data ranks, or over those of one node."""
+    ranks, node = cut.data * cut.context, request.cluster.node.gpus
+    for zero in range(4):
+        if zero not in known.zero_stages or not wished(request, "zero_stage", zero):
+            continue
+        for size in range(1, ranks + 1):
+            whole = size == (ranks if zero else 1)
+            inside = zero > 0 and known.name == "fsdp" and size > 1 and size == node // cut.tensor
+            if not whole and not (inside and ranks % size == 0):
+                continue
+            reshard = zero == 3
+            if wished(request, "shard_group_size", size) and wished(request, "reshard_after_forward", reshard):
+                yield zero, size, reshard
+
+
+def _places(request: Request, known: Backend, zero: int) -> Iterator[tuple[str, str]]:
+    """(optimizer, parameters): on the card or the host. A backend offloads from some ZeRO stage on."""
+    for word in known.offload:
+        optimizer = "cpu" if word.startswith("optimizer") else "none"
+        params = "cpu" if word.endswith("params") else "none"
+        if optimizer == "cpu" and zero < known.offload_optimizer_from_stage:
+            continue
+        if params == "cpu" and zero < known.offload_params_from_stage:
+            continue
+        if wished(request, "offload_optimizer", optimizer) and wished(request, "offload_params", params):
+            yield optimizer, params
+
+
+def _sequence_parallel(request: Request, known: Backend, cut: Degrees) -> Iterator[bool]:
+    """It splits tokens over the tensor-parallel ranks; with experts beside tensor parallel it is a must."""
+    routed = any(run.block.feed_forward.experts for run in request.model.runs)
+    tokens = request.training.sequence_length // cut.context
+    for on in (False, True):
+        possible = cut.tensor > 1 and known.sequence_parallel_pairs_with_tensor and tokens % cut.tensor == 0
+        if on and not possible:
+            continue
+        if not on and routed and cut.tensor > 1:
+            continue
+        if wished(request, "sequence_parallel", on):
+            yield on
+
+
+def _schedule(request: Request, known: Backend, cut: Degrees) -> Iterator[tuple[str, int, int, int]]:
+    """(rank order, micro-batch, accumulation, chunks): the batch exactly; rounds of whole pipelines."""
+    share, layers = request.training.global_batch_size // cut.data, request.model.layers
+    alike = len({run.block for run in request.model.runs}) == 1
+    for order in ("tp-cp-dp-pp", "tp-cp-pp-dp"):
+        differs = cut.pipeline > 1 and cut.data > 1
+        if (order == "tp-cp-pp-dp" and not differs) or not wished(request, "rank_order", order):
+            continue
+        for size in range(1, share + 1):
+            steps = share // size
+            if size * steps != share or not wished(request, "micro_batch_size", size):
+                continue
+            if not wished(request, "gradient_accumulation_steps", steps):
+                continue
+            for v in range(1, layers + 1):
+                equal = alike and layers % v == 0 and cut.pipeline * v <= layers and steps % cut.pipeline == 0
+                if v > 1 and not (cut.pipeline > 1 and equal and _runs(known, "virtual_pipeline", v)):
+                    continue
+                if wished(request, "virtual_pipeline", v):
+                    yield order, size, steps, v

@@ -1,0 +1,111 @@
+"""Layouts of the stages of one row: how layers are split, recomputed and offloaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from typing import NamedTuple
+
+from shardwise.models import Strategy
+from shardwise.models.backend import backend
+
+from .rows import Row
+
+
+class Held(NamedTuple):
+    """What one stage holds: layers of a chunk from `start` on, the first of them recomputed.
+
+    `offloaded` counts the last layers of the whole stage, all chunks together.
+    """
+
+    start: int
+    layers: int
+    full: int
+    selective: int
+    offloaded: int
+
+
+Layout = tuple[Held, ...]
+
+
+def splits(layers: int, stages: int) -> Iterator[tuple[int, ...]]:
+    """Every way to give each stage at least one layer.
+
+    >>> list(splits(4, 2))
+    [(1, 3), (2, 2), (3, 1)]
+    """
+    if stages == 1:
+        yield (layers,)
+        return
+    for first in range(1, layers - stages + 2):
+        for rest in splits(layers - first, stages - 1):
+            yield (first, *rest)
+
+
+def layouts(row: Row, layers: int, words: tuple[str, ...]) -> Iterator[Layout]:
+    """Every layout of a model of `layers` layers that the backend can express; `words` a layer may carry."""
+    known = backend(row.backend)
+    for split in splits(layers // row.virtual_pipeline, row.pipeline_parallel):
+        if known.layers_freedom == "even" and max(split) - min(split) > 1:
+            continue
+        starts = [sum(split[:stage]) for stage in range(len(split))]
+        for again in recomputes(row.backend, split, words):
+            for gone in offloads(row, split):
+                parts = zip(starts, split, again, gone, strict=True)
+                yield tuple(Held(start, count, *pair, out) for start, count, pair, out in parts)
+
+
+def recomputes(name: str, split: tuple[int, ...], words: tuple[str, ...]) -> Iterator[tuple[tuple[int, int], ...]]:
+    """(whole, in part) layers recomputed in each chunk.
+
+    "all": every layer or none. "same": one number for all chunks, at most what each holds; in part every
+    layer or none. "free": any. Where layers may not be kept, each is recomputed one way or the other.
+    """
+    known = backend(name)
+    able = [word for word in words if word in known.recompute]
+    must = "none" not in able
+    if known.recompute_freedom == "free":
+        yield from product(*([pair for pair in _pairs(count, able)] for count in split))
+        return
+    if not must:
+        yield tuple((0, 0) for _ in split)
+    if "selective" in able:
+        yield tuple((0, count) for count in split)
+    if "full" in able:
+        most = max(split)
+        least = most if must or known.recompute_freedom == "all" else 1
+        for number in range(least, most + 1):
+            yield tuple((min(number, count), 0) for count in split)
+
+
+def _pairs(count: int, able: list[str]) -> Iterator[tuple[int, int]]:
+    for full in range(count + 1):
+        for selective in range(count - full + 1):
+            kept = count - full - selective
+            used = {"full": full, "selective": selective, "none": kept}
+            if all(word in able for word, number in used.items() if number):
+                yield full, selective
+
+
+def offloads(row: Row, split: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """Layers of each stage whose states live on the host."""
+    whole = [count * row.virtual_pipeline for count in split]
+    if row.offload_optimizer == "none":
+        yield tuple(0 for _ in whole)
+    elif backend(row.backend).offload_freedom == "all":
+        yield tuple(whole)
+    else:
+        yield from product(*(range(count + 1) for count in whole))
+
+
+def layout_of(strategy: Strategy) -> Layout | None:
+    """The layout of a strategy; None where its counts are not whole numbers of each chunk."""
+    v, start, found = strategy.virtual_pipeline, 0, []
+    for stage in strategy.stages:
+        counts = (stage.layers, stage.recompute_full_layers, stage.recompute_selective_layers)
+        if any(count % v for count in counts):
+            return None
+        layers, full, selective = (count // v for count in counts)
+        found.append(Held(start, layers, full, selective, stage.offloaded_layers))
+        start += layers
+    return tuple(found)

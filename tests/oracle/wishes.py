@@ -1,0 +1,57 @@
+"""What a request allows: values of knobs, rules on them, the reach of tensor parallel, limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from shardwise.plans import Request
+
+GIVEN_BY_HOST = 0.9
+"""Share of a node's memory that offloaded states may take when the request sets no limit."""
+
+
+def wished(request: Request, knob: str, value: object) -> bool:
+    """Whether the request leaves `knob` free or lists `value` for it."""
+    allowed = getattr(request.choose, knob)
+    return allowed is None or value in allowed
+
+
+def recompute_words(request: Request) -> tuple[str, ...]:
+    """What a layer may be: kept, recomputed in part, recomputed whole."""
+    return tuple(request.choose.recompute or ("none", "selective", "full"))
+
+
+def obeys(text: str, knobs: Mapping[str, Any]) -> bool:
+    """Whether numbers obey a rule; flags count as 0 and 1. Rules of these tests are Python's own arithmetic."""
+    numbers = {name: int(value) for name, value in knobs.items() if not isinstance(value, str)}
+    return bool(eval(text, {"__builtins__": {}}, numbers))
+
+
+def tensor_reach(request: Request) -> int:
+    """Cards a tensor-parallel group may span: those of one island, node, leaf, or all."""
+    cluster = request.cluster
+    node = cluster.node
+    tier = request.limits.tensor_parallel_within
+    if tier is None or tier == "spine":
+        return cluster.gpus
+    if tier == "leaf":
+        return min(cluster.leaf_nodes * node.gpus, cluster.gpus)
+    return min(node.gpus if tier == "node" else node.island_size, cluster.gpus)
+
+
+def card_kib(request: Request) -> int:
+    """Memory of a card that a plan may use: what a process can allocate, less the margin, whole KiB."""
+    return int((1.0 - request.limits.memory_margin) * request.cluster.node.gpu.memory_usable_bytes) // 1024
+
+
+def host_kib(request: Request) -> int:
+    """Host memory of a node that offloaded states may use, whole KiB."""
+    limit = request.limits.host_memory_bytes
+    return int(request.cluster.node.host_memory_bytes * GIVEN_BY_HOST if limit is None else limit) // 1024
+
+
+def deadline_ns(request: Request) -> int | None:
+    """The longest step allowed, whole nanoseconds."""
+    seconds = request.limits.max_step_seconds
+    return None if seconds is None else int(seconds * 1e9)

@@ -1,0 +1,87 @@
+"""Strategies as people write them, completed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from shardwise.inputs import InputError
+from shardwise.models import Training, Transformer
+from shardwise.models.backend import backend
+from shardwise.plans import read_strategy
+from shardwise.plans.saved import answer_of
+
+MODEL = Transformer.preset("llama-3.1-8b")
+JOB = Training(global_batch_size=64, sequence_length=4096)
+
+
+def test_a_backend_is_enough() -> None:
+    """What is missing comes from the backend, the model and the job."""
+    strategy = read_strategy({"backend": "deepspeed", "data_parallel": 8}, MODEL, "s.json", JOB)
+    assert strategy.software_stack == backend("deepspeed").default_stack
+    assert strategy.gradient_accumulation_steps == 8
+    assert [stage.layers for stage in strategy.stages] == [32]
+    assert strategy.recompute == "none"
+
+
+@pytest.mark.parametrize("word", ["none", "selective", "full"])
+def test_the_word_recompute_holds_for_every_layer(word: str) -> None:
+    """Without stages, recompute is a word for all layers."""
+    data = {"backend": "megatron", "pipeline_parallel": 4, "recompute": word, "offload_optimizer": "cpu"}
+    strategy = read_strategy(data, MODEL, "s.json")
+    assert strategy.recompute == word
+    assert all(stage.layers == stage.offloaded_layers == 8 for stage in strategy.stages)
+    assert {stage.recompute_full_layers for stage in strategy.stages} == {8 if word == "full" else 0}
+
+
+def test_layers_that_do_not_divide_go_first() -> None:
+    """32 layers on 3 stages are 11, 11, 10."""
+    strategy = read_strategy({"backend": "megatron", "pipeline_parallel": 3}, MODEL, "s.json")
+    assert [stage.layers for stage in strategy.stages] == [11, 11, 10]
+
+
+def test_sharded_states_default_to_one_group() -> None:
+    """Under ZeRO the states are divided over all data-parallel cards unless said otherwise."""
+    data: dict[str, Any] = {"backend": "deepspeed", "data_parallel": 8, "zero_stage": 3}
+    assert read_strategy(data, MODEL, "s.json").shard_group_size == 8
+    assert read_strategy(data, MODEL, "s.json").reshard_after_forward is True
+    assert read_strategy(data | {"zero_stage": 0}, MODEL, "s.json").shard_group_size == 1
+
+
+def test_an_answer_reads_back() -> None:
+    """The strategy of an answer, derived words and all, is the strategy."""
+    data = {"backend": "fsdp", "data_parallel": 8, "recompute": "full"}
+    strategy = read_strategy(data, MODEL, "s.json", JOB)
+    written = answer_of(strategy) | {"recompute": "full", "pipeline_schedule": "none", "writable_by": []}
+    assert read_strategy(written, MODEL, "s.json") == strategy
+
+
+@pytest.mark.parametrize(
+    ("data", "field"),
+    [
+        ({}, "strategy.backend"),
+        ({"backend": "jax"}, "strategy.backend"),
+        ({"backend": 3}, "strategy.backend"),
+        ({"backend": "fsdp", "tensor_parallel": 0}, "strategy.tensor_parallel"),
+        ({"backend": "fsdp", "tensor_parallel": "two"}, "strategy.tensor_parallel"),
+        ({"backend": "fsdp", "tensor_paralel": 2}, "strategy.tensor_paralel"),
+        ({"backend": "fsdp", "recompute": "some"}, "strategy.recompute"),
+        ({"backend": "fsdp", "precision": ["bf16"]}, "strategy.precision"),
+        ({"backend": "fsdp", "zero_stage": 4}, "strategy.zero_stage"),
+        ({"backend": "fsdp", "offload_optimizer": "nvme"}, "strategy.offload_optimizer"),
+        ({"backend": "fsdp", "stages": [{"layers": 31}]}, "strategy.stages"),
+        ({"backend": "fsdp", "stages": []}, "strategy"),
+        ({"backend": "fsdp", "stages": 3}, "strategy.stages"),
+        ({"backend": "fsdp", "stages": [{"layers": -1}]}, "strategy.stages.layers"),
+        ({"backend": "fsdp", "stages": [{"layers": 32}], "recompute": "full"}, "strategy.recompute"),
+        ({"backend": "megatron", "pipeline_parallel": 64}, "strategy.pipeline_parallel"),
+        ({"backend": "fsdp", "data_parallel": 7}, "strategy.gradient_accumulation_steps"),
+        ({"backend": "fsdp", "micro_batch_size": 10**30}, "strategy.gradient_accumulation_steps"),
+    ],
+)
+def test_bad_strategies_are_refused(data: dict[str, Any], field: str) -> None:
+    """Each refusal names the field and the file."""
+    with pytest.raises(InputError) as caught:
+        read_strategy(data, MODEL, "s.json", JOB)
+    assert (caught.value.field, caught.value.origin) == (field, "s.json")

@@ -1,0 +1,44 @@
+"""`--help` answers at once: it loads none of the heavy rooms."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from shardwise.cli.app import COMMANDS
+
+HEAVY = ("ortools", "pandas", "networkx", "pydantic", "numpy", "rich")
+
+PROBE = """
+import sys
+from shardwise.cli import main
+code = main(sys.argv[1:])
+print("loaded:", *sorted({name.partition(".")[0] for name in sys.modules}))
+sys.exit(code)
+"""
+
+
+def loaded(*words: str) -> set[str]:
+    """Top-level modules in memory after a command line."""
+    done = subprocess.run([sys.executable, "-c", PROBE, *words], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.rpartition("loaded:")[2].split())
+
+
+@pytest.mark.parametrize("word", ["--help", "--version"])
+def test_help_loads_nothing_heavy(word: str) -> None:
+    """Help and version import neither the solver nor pydantic, numpy, networkx or rich."""
+    assert not loaded(word) & set(HEAVY)
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_help_of_a_command_loads_no_room(name: str) -> None:
+    """The help of a command imports none of our rooms; only typer itself takes pydantic to read options."""
+    assert not loaded(name, "--help") & (set(HEAVY) - {"pydantic"})
+
+
+def test_lists_load_no_solver() -> None:
+    """Catalogue commands never load ortools."""
+    assert not loaded("list", "models") & {"ortools", "pandas", "networkx"}

@@ -1,0 +1,31 @@
+"""The published schemas are those of the types."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from shardwise.plans.schema import TYPES, schema_files
+
+FOLDER = Path(__file__).parent.parent / "docs" / "schemas"
+
+
+@pytest.mark.parametrize("name", sorted(TYPES))
+def test_published_schemas_are_current(name: str) -> None:
+    """docs/schemas holds what `python scripts/schemas.py` writes; a change of a type shows there."""
+    published = (FOLDER / f"{name}.json").read_text(encoding="utf-8")
+
+    assert schema_files()[f"{name}.json"] == published
+
+
+def test_nothing_else_is_published() -> None:
+    """Every published schema has a type, and every type a schema."""
+    assert sorted(path.stem for path in FOLDER.iterdir()) == sorted(TYPES)
+
+
+@pytest.mark.parametrize("name", sorted(TYPES))
+def test_schemas_refuse_unknown_fields(name: str) -> None:
+    """Objects of ours are closed: a reader may trust that no field is misspelled."""
+    assert json.loads(schema_files()[f"{name}.json"])["additionalProperties"] is False
