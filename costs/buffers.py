@@ -14,7 +14,9 @@ from .terms import Note, Term, kib
 _GATHER = Note("gathered weights and unsharded gradients of FSDP units", "PyTorch FSDP notes; oracle", "D")
 _POOLS = Note("4 N / d + 2 N_root, side-stream pools", "torchtitan reserved memory, 14 rows", "M")
 _ZERO3 = Note(
-    "2 min(max_live, N) + 4 max(N_linear, V h) + 2 V h", "DeepSpeed stage3.py; qwen_readme rows", "M"
+    "2 x 2 bytes x min(max_live, N) + 4 max(N_linear, V h) + 2 V h",
+    "DeepSpeed stage3.py; qwen_readme rows",
+    "M",
 )
 _BUCKETS = Note("2 bytes x (reduce + all-gather bucket)", "DeepSpeed stage_1_and_2.py; bloom rows", "D")
 
@@ -122,7 +124,7 @@ def _deepspeed_terms(layout: Layout, moment: str) -> list[Term]:
         vocabulary = layout.vocabulary * layout.transformer.hidden_size
         linear = max(largest_linear(block, layout.transformer.hidden_size) for block in layout.blocks)
         live = np.minimum(law("live_parameters"), whole_rank(layout))
-        gather = 2.0 * live + 4.0 * np.maximum(linear, vocabulary) + 2.0 * vocabulary
+        gather = 2.0 * 2.0 * live + 4.0 * np.maximum(linear, vocabulary) + 2.0 * vocabulary
         terms.append(Term("gathered_units", "stage", _ZERO3, kib(fixed=np.where(third, gather, 0.0))))
     return terms
 

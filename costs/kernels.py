@@ -12,6 +12,7 @@ from ..models.stack import Stack, stacks
 from ..models.strategy import PRECISIONS
 from ..models.transformer import Block
 from .attention import attention_seconds
+from .cards import training_factor
 from .columns import WORDS, Floats
 from .law import law
 from .layout import Layout
@@ -82,7 +83,7 @@ def product_seconds(layout: Layout, m: Floats, n: Floats, k: Floats, *, linear: 
         if peak is None:
             found[rows] = np.inf
             continue
-        found[rows] = gemm_curve(gpu, precision).seconds(
+        found[rows] = training_factor(gpu.name, precision) * gemm_curve(gpu, precision).seconds(
             np.broadcast_to(m, found.shape)[rows],
             np.broadcast_to(n, found.shape)[rows],
             np.broadcast_to(k, found.shape)[rows],

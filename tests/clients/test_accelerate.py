@@ -96,9 +96,8 @@ def test_the_plugin_gets_the_plan(launched: Any, name: str) -> None:
     assert plugin.reshard_after_forward is (strategy.zero_stage == 3)
     assert plugin.transformer_cls_names_to_wrap == ["LlamaDecoderLayer"]
     assert plugin.activation_checkpointing is (strategy.recompute == "full")
-    assert type(plugin.cpu_offload).__name__ == (
-        "CPUOffloadPolicy" if strategy.offload_params == "cpu" else "OffloadPolicy"
-    ) or (plugin.cpu_offload is None and strategy.offload_params == "none")
+    offload = "CPUOffloadPolicy" if strategy.offload_params == "cpu" else "OffloadPolicy"
+    assert type(plugin.cpu_offload).__name__ == offload
 
 
 def test_bfloat16_is_also_the_type_of_the_reduction(launched: Any) -> None:

@@ -297,6 +297,7 @@ def hosted(rng: Random) -> dict[str, Any]:
 
 THEMES: tuple[Theme, ...] = (
     anything, pipeline, interleaved, tensor, pipeline, context, routing, uneven, sharded, zero, arithmetic, hosted,
+    pipeline, uneven, hosted, pipeline,
 )  # fmt: skip
 
 RULES = (
