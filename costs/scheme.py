@@ -9,10 +9,8 @@ import numpy as np
 
 from ..inputs import Frozen, InputError
 from ..models.recipe import Recipe, recipe
-from .buffers import bucket_bytes, bucket_of
+from . import buffers, states, traffic
 from .law import law
-from .states import divided, sharded_from
-from .traffic import passes_of, wire_of
 
 NAMES = ("DP", "ZeRO-1", "ZeRO-2", "ZeRO-3")
 
@@ -125,7 +123,7 @@ def _recipe(name: str | None, precision: str | None) -> Recipe:
 
 def _resident(zero: int, known: Recipe, offload: str) -> list[tuple[float, bool]]:
     """(bytes a parameter, sharded) of weights, gradients and optimizer on the card."""
-    flags = sharded_from(np.array(zero), 3, 2)
+    flags = states.sharded_from(np.array(zero), 3, 2)
     sizes = [known.weights_bytes, known.gradients_bytes, known.optimizer_bytes]
     gone = {"none": (), "optimizer": (2,), "optimizer+params": (0, 1, 2)}[offload]
     return [
@@ -136,17 +134,19 @@ def _resident(zero: int, known: Recipe, offload: str) -> list[tuple[float, bool]
 
 def _per_card(parts: list[tuple[float, bool]], parameters: int, ranks: int) -> int:
     """Bytes of the parts on one of `ranks` cards."""
-    return round(sum(size * float(divided(parameters, sharded, ranks)) for size, sharded in parts))
+    return round(sum(size * float(states.divided(parameters, sharded, ranks)) for size, sharded in parts))
 
 
 def _traffic(zero: int, known: Recipe, micro_batches: int) -> tuple[float, float]:
     """(parameters, bytes a parameter) one card sends in a step, before (N-1)/N."""
     stage = np.array(zero)
-    weights, gradients, _ = sharded_from(stage, 3, 2)
-    gather, reduce, gather_once, reduce_once = (float(v) for v in passes_of(stage, weights, gradients))
+    weights, gradients, _ = states.sharded_from(stage, 3, 2)
+    gather, reduce, gather_once, reduce_once = (
+        float(v) for v in traffic.passes_of(stage, weights, gradients)
+    )
     gathers = gather * micro_batches + gather_once
     reduces = reduce * micro_batches + reduce_once
-    gathered, reduced = wire_of(stage, known.wire_gather_bytes, known.wire_reduce_bytes)
+    gathered, reduced = traffic.wire_of(stage, known.wire_gather_bytes, known.wire_reduce_bytes)
     return gathers + reduces, gathers * float(gathered) + reduces * float(reduced)
 
 
@@ -170,7 +170,7 @@ def _scheme(
     held = _per_card(parts, parameters, gpus)
     return Scheme(
         name=NAMES[zero],
-        bytes_per_parameter=sum(size * float(divided(1.0, sharded, gpus)) for size, sharded in parts),
+        bytes_per_parameter=sum(size * float(states.divided(1.0, sharded, gpus)) for size, sharded in parts),
         bytes_per_card=held,
         step_bytes_per_card=_per_card(step, parameters, gpus),
         floor_bytes_per_parameter=floor,
@@ -188,7 +188,7 @@ def _scheme(
 def _buffers(zero: int, card_bytes: int, parameters: int) -> int:
     if zero == 3:
         return round(2.0 * min(law("live_parameters"), parameters))
-    size = bucket_bytes(bucket_of(card_bytes, np.array(float(parameters))))
+    size = buffers.bucket_bytes(buffers.bucket_of(card_bytes, np.array(float(parameters))))
     return round(float(size)) if zero else 0
 
 
@@ -196,7 +196,7 @@ def _host(zero: int, parameters: int, gpus: int, per_node: int, offload: str) ->
     if offload == "none" or zero == 0:
         return 0
     each = law("host_state_bytes") * law("host_pinned_factor")
-    return round(each * float(divided(parameters, True, gpus)) * per_node)
+    return round(each * float(states.divided(parameters, True, gpus)) * per_node)
 
 
 def _fits_from(parts: list[tuple[float, bool]], parameters: int, card_bytes: int, per_node: int) -> FitsFrom:

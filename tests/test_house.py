@@ -67,7 +67,9 @@ def test_every_room_is_found() -> None:
 def test_imports_go_down(path: Path) -> None:
     """A floor knows only the floors under it; rooms on one floor do not know each other."""
     room = room_of(path)
-    wrong = [other for other in imported_rooms(path) if other != room and FLOORS.get(other, 9) >= FLOORS[room]]
+    wrong = [
+        other for other in imported_rooms(path) if other != room and FLOORS.get(other, 9) >= FLOORS[room]
+    ]
 
     assert not wrong
 

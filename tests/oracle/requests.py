@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import gcd
 from random import Random
 from typing import Any
 
@@ -30,7 +31,7 @@ CARDS = ("dgx-h100", "dgx-a100-40gb", "ws-8x-rtx-4090", "dgx-b200", "NC96ads_A10
 def cluster(rng: Random, preset: str, gpus: int, nodes: int) -> Cluster:
     """`nodes` machines of `gpus` cards each, made from a catalogue node."""
     node = Cluster.preset(preset).node
-    island = min(gpus, node.island_size) if node.island_size > 1 else 1
+    island = gcd(gpus, node.island_size)
     small = node.model_copy(
         update={
             "gpus": gpus,

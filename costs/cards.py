@@ -1,0 +1,37 @@
+"""How a card's matrix products fare inside training loops, beside their isolated curve."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib.resources import files
+
+from ..inputs import Frozen
+
+
+class CardFactor(Frozen):
+    """Time in training over time in isolation, by width of the operands; 1.0 where nothing is known."""
+
+    gpu: str
+    sixteen_bit: float
+    eight_bit: float
+    source: str
+
+
+@cache
+def card_factors() -> dict[str, CardFactor]:
+    """All known factors by card."""
+    text = (files(__package__) / "catalogue" / "cards.json").read_text(encoding="utf-8")
+    return {entry["gpu"]: CardFactor(**entry) for entry in json.loads(text)["cards"]}
+
+
+def training_factor(gpu: str, precision: str) -> float:
+    """The factor of a card in a precision.
+
+    >>> training_factor("H100-SXM-80GB", "bf16")
+    1.08
+    """
+    known = card_factors().get(gpu)
+    if known is None:
+        return 1.0
+    return known.eight_bit if precision in ("fp8", "mxfp8") else known.sixteen_bit

@@ -1,0 +1,94 @@
+"""What the optima of many requests have shown: infeasible ones, uneven stages, values of knobs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from shardwise.models import Strategy
+from shardwise.plans import Request
+
+WANTED: dict[str, tuple[object, ...]] = {
+    "backend": ("deepspeed", "fsdp", "megatron"),
+    "zero_stage": (0, 1, 2, 3),
+    "tensor_parallel": (1, 2, 4),
+    "pipeline_parallel": (1, 2, 4),
+    "context_parallel": (1, 2),
+    "expert_parallel": (1, 2),
+    "expert_tensor_parallel": (1, 2),
+    "virtual_pipeline": (1, 2),
+    "micro_batch_size": (1, 2, 4),
+    "recompute": ("none", "selective", "full"),
+    "offload": ("none", "optimizer", "optimizer+params"),
+    "sequence_parallel": (False, True),
+    "rank_order": ("tp-cp-dp-pp", "tp-cp-pp-dp"),
+    "reshard_after_forward": (False, True),
+    "shard_group": ("one card", "part", "whole"),
+    "precision": ("bf16", "fp16", "fp32", "fp8"),
+    "layers": ("one kind", "two kinds"),
+}
+"""Values that must each be optimal in some requests."""
+
+LEAST = 10
+"""In how many requests at least."""
+
+
+def shown(request: Request, strategy: Strategy) -> dict[str, object]:
+    """The value of each wanted knob in a strategy."""
+    offloads = [word for word in ("optimizer", "params") if getattr(strategy, f"offload_{word}") == "cpu"]
+    ranks = strategy.data_parallel * strategy.context_parallel
+    size = strategy.shard_group_size
+    found = {name: getattr(strategy, name) for name in WANTED if hasattr(strategy, name) and name != "layers"}
+    return found | {
+        "offload": "+".join(offloads) or "none",
+        "shard_group": "one card" if size == 1 else "whole" if size == ranks else "part",
+        "layers": "one kind" if len(request.model.kinds) == 1 else "two kinds",
+    }
+
+
+def uneven(strategy: Strategy) -> bool:
+    """Whether stages differ in layers, recompute or offload."""
+    return len(set(strategy.stages)) > 1
+
+
+def chosen_uneven(strategy: Strategy) -> bool:
+    """Whether they differ although the layers could have been shared out evenly."""
+    return uneven(strategy) and strategy.layers % (strategy.pipeline_parallel * strategy.virtual_pipeline) == 0
+
+
+@dataclass
+class Coverage:
+    """A tally over requests."""
+
+    requests: int = 0
+    infeasible: int = 0
+    uneven: int = 0
+    chosen_uneven: int = 0
+    layouts: int = 0
+    optimal: Counter[tuple[str, object]] = field(default_factory=Counter)
+
+    def add(self, request: Request, strategy: Strategy | None, layouts: int) -> None:
+        """Count one request and its optimum; None: nothing fits."""
+        self.requests += 1
+        self.layouts += layouts
+        if strategy is None:
+            self.infeasible += 1
+            return
+        self.uneven += uneven(strategy)
+        self.chosen_uneven += chosen_uneven(strategy)
+        self.optimal.update(shown(request, strategy).items())
+
+    @property
+    def rare(self) -> dict[str, int]:
+        """Wanted values optimal in fewer than `LEAST` requests."""
+        counts = {(name, value): self.optimal[name, value] for name, values in WANTED.items() for value in values}
+        return {f"{name} {value}": count for (name, value), count in counts.items() if count < LEAST}
+
+    def line(self) -> str:
+        """All of it in one line."""
+        least = min((self.optimal[name, value], name, str(value)) for name, vs in WANTED.items() for value in vs)
+        return (
+            f"coverage: {self.requests} requests, {self.layouts} layouts; infeasible {self.infeasible}, stages "
+            f"uneven {self.uneven} (by choice {self.chosen_uneven}); {sum(map(len, WANTED.values()))} values of "
+            f"{len(WANTED)} knobs, the rarest {least[1]} {least[2]} optimal {least[0]} times"
+        )
