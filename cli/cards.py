@@ -7,6 +7,7 @@ from typing import Literal
 from ..hardware import Cluster, Tier
 from ..inputs import Frozen
 from ..models import Transformer, count, training_flops_per_token
+from ..plans import Plan
 
 
 class LayerCard(Frozen):
@@ -43,6 +44,25 @@ class ClusterCard(Frozen):
     gpus: int
     usd_per_hour: float | None
     tiers: tuple[Tier, ...]
+
+
+class Refusal(Frozen):
+    """Why a target cannot write a plan: the choice at fault, and the backend whose plans it writes."""
+
+    field: str
+    value: str
+    reason: str
+    backend: str
+
+
+class Emitted(Frozen):
+    """Launch files by name, where they were written, or why not with the best plan that could be."""
+
+    target: str
+    files: dict[str, str] = {}
+    written: tuple[str, ...] = ()
+    refused: Refusal | None = None
+    best: Plan | None = None
 
 
 class Listed(Frozen):

@@ -11,7 +11,7 @@ from .words import job, knobs, seconds
 def check_text(found: Check, request: Request, verbose: bool) -> str:
     """Verdict, terms and stages of a strategy, and its loss against the best plan."""
     verdict = found.verdict.replace("_", " ")
-    lines = [f"{verdict}: {job(request)}", items(knobs(found.strategy))]
+    lines = [paragraph(f"{verdict}: {job(request)}", "", "  "), items(knobs(found.strategy))]
     lines += [paragraph(f"{breach.reason} ({breach.origin})", "  × ", "    ") for breach in found.breaches]
     lines += [*time_lines(found.time), *memory_lines(found.memory), paragraph(_loss(found), "  ", "    ")]
     lines += ["", stage_table(found.memory, found.strategy)]

@@ -12,6 +12,7 @@ from .voice import Voice
 
 if TYPE_CHECKING:
     from ..plans import Plan
+    from .cards import Emitted
 
 
 def emit(
@@ -32,35 +33,60 @@ def emit(
     voice = Voice(as_json, quiet, verbose, no_color)
     if output is not None:
         refuse_taken(output, force=force)
-    files = launch_files(read_plan(plan), target)
-    if isinstance(files, str):
-        return refused(files, target, voice)
-    written: list[str] = []
+    made = launch_files(read_plan(plan), target)
+    if made.refused:
+        return refused(made, voice)
     if output and output != "-":
-        written = [str(path) for path in write_all(output, files, force=force)]
+        written = [str(path) for path in write_all(output, made.files, force=force)]
+        made = made.model_copy(update={"written": tuple(written)})
     if voice.as_json:
-        voice.data(json_text({"target": target, "files": files, "written": written}))
-    elif not written:
-        voice.data(as_text(files))
-    for path in written:
+        voice.data(json_text(made))
+    elif not made.written:
+        voice.data(as_text(made.files))
+    for path in made.written:
         voice.note(f"wrote {path}")
     return OK
 
 
-def launch_files(plan: Plan, target: str) -> dict[str, str] | str:
-    """File name to text of `target` for `plan`, or the sentence why it cannot be written."""
+def launch_files(plan: Plan, target: str) -> Emitted:
+    """The files of `target` for `plan`, or why it cannot have them with the best plan it could."""
+    from ..launch import Refused
     from ..launch import emit as write
+    from .cards import Emitted, Refusal
 
-    made = write(plan, target)
-    return dict(made) if isinstance(made, dict) else str(getattr(made, "reason", made))
+    try:
+        return Emitted(target=target, files=write(plan, target))
+    except Refused as error:
+        why = Refusal(field=error.field, value=error.value, reason=error.reason, backend=error.backend)
+        best = None if error.backend == plan.strategy.backend else _best_of(plan, target, error.backend)
+        return Emitted(target=target, refused=why, best=best)
 
 
-def refused(reason: str, target: str, voice: Voice) -> int:
-    """Tells that `target` cannot run the plan, and why."""
+def _best_of(plan: Plan, target: str, backend: str) -> Plan | None:
+    """The best plan of `backend` for the request of `plan`; None where it has none."""
+    from ..launch import writable_by
+    from ..plans import Plan
+    from ..solver import plan as search
+
+    request = plan.request.changed({"choose.backend": backend}, origin=f"--to {target}")
+    outcome = search(request, writers=writable_by)
+    return outcome if isinstance(outcome, Plan) else None
+
+
+def refused(made: Emitted, voice: Voice) -> int:
+    """Tells that a target cannot write the plan, why, and what it could write."""
     from ..plans import as_json
+    from .tables import items, paragraph
+    from .words import knobs, seconds
 
-    if voice.as_json:
-        voice.data(as_json({"target": target, "files": {}, "refused": reason}))
-    else:
-        voice.data(f"{target} cannot run this plan: {reason}")
+    why, best = made.refused, made.best
+    if voice.as_json or why is None:
+        voice.data(as_json(made))
+        return NO
+    voice.data(paragraph(f"{made.target} cannot write this plan", "  × ", "    "))
+    voice.data(paragraph(f"{why.field} is {why.value}: {why.reason}", "  ╰─▶ ", "      "))
+    if best is not None:
+        voice.data(f"  the best {why.backend} plan takes {seconds(best.time.step_seconds)} a step:")
+        voice.data(items(knobs(best.strategy), "    "))
+        voice.hint(f"shardwise plan with --set backend={why.backend} --emit {made.target} writes it")
     return NO

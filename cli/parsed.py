@@ -13,13 +13,14 @@ def whole_of(text: str, flag: str, *, least: int = 1, most: int = 2**31) -> int:
     >>> whole_of("3", "--top")
     3
     """
+    field = flag.lstrip("-").replace("-", "_")
     try:
         number = int(text) if len(text) < 20 else most + 1
     except ValueError:
-        raise InputError(flag.lstrip("-"), text, flag, "must be a whole number", legal=[str(least)]) from None
+        raise InputError(field, text, flag, "must be a whole number", legal=[str(least)]) from None
     if not least <= number <= most:
         legal = [str(least if number < least else most)]
-        raise InputError(flag.lstrip("-"), text, flag, f"must lie in {least}..{most}", legal=legal)
+        raise InputError(field, text, flag, f"must lie in {least}..{most}", legal=legal)
     return number
 
 

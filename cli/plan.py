@@ -11,7 +11,7 @@ from .errors import NO, OK, STOPPED
 from .voice import Voice
 
 if TYPE_CHECKING:
-    from ..plans import Plan, Request
+    from ..plans import Outcome, Plan, Request
 
 
 def plan(
@@ -54,24 +54,37 @@ def plan(
     limit = seconds_of(time_limit, "--time-limit")
     if output is not None:
         refuse_taken(output, force=force)
-    if emit:
-        _known_target(emit)
     request = read_request(source, flags, sets or ())
-    from ..solver import plan as search  # after the request: bad input is told without loading the solver
-
-    outcome = search(request, time_limit=limit)
+    if emit:
+        request = _writable(request, emit, voice)
+    outcome = _searched(request, limit)
     if isinstance(outcome, NoPlan | OutOfTime):
         return _without_plan(outcome, request, voice)
     return _with_plan(outcome, voice, shown, emit, output, force, strict)
 
 
-def _known_target(target: str) -> None:
+def _searched(request: Request, limit: float | None) -> Outcome:
+    """The outcome of the search; imported here so that bad input is told without loading the solver."""
+    from ..launch import writable_by
+    from ..solver import plan as search
+
+    return search(request, time_limit=limit, writers=writable_by)
+
+
+def _writable(request: Request, target: str, voice: Voice) -> Request:
+    """`request`, its backend narrowed to the one `target` writes where it was free."""
     from ..inputs import InputError, nearest
     from ..launch import targets
+    from ..launch.emit import backend_of
 
     if target not in targets():
         legal = nearest(target, targets())
         raise InputError("target", target, "--emit", "is not a known target", legal=legal)
+    if request.choose.backend is not None:
+        return request
+    backend = backend_of(target)
+    voice.note(f"searching layouts of {backend} only, for --emit {target}")
+    return request.changed({"choose.backend": backend}, origin=f"--emit {target}")
 
 
 def _without_plan(outcome: object, request: Request, voice: Voice) -> int:
@@ -100,9 +113,12 @@ def _with_plan(
     from .output import as_text, write_all, write_file
     from .plan_text import plan_text
 
-    files = launch_files(plan, emit) if emit else {}
-    if isinstance(files, str):
-        return refused(files, emit or "", voice)
+    files: dict[str, str] = {}
+    if emit:
+        made = launch_files(plan, emit)
+        if made.refused:
+            return refused(made, voice)
+        files = made.files
     text = as_json(plan)
     to_file = output not in (None, "-")
     if voice.as_json or output == "-":
@@ -131,13 +147,23 @@ def _closing(plan: Plan, voice: Voice, emit: str | None, output: str | None, str
             gain = f"step {seconds(offer.resulting_step_seconds)}, {offer.gain_percent:.1f} % less"
             voice.hint(f"--set '{offer.set}' would pay: {gain}; {offer.caveat}")
     if not emit:
-        where = output if output and output != "-" else "plan.json"
-        where = where if where.endswith(".json") else f"{where}/plan.json"
-        keep = "" if output and output != "-" else f"keep it with -o {where}, then "
-        voice.hint(f"{keep}write launch files: shardwise emit {where} --to {plan.strategy.backend} -o run")
+        _next(plan, voice, output)
     risky = "risky" in (plan.memory.verdict, plan.memory.host_verdict)
     if risky and not voice.as_json and not any(w.code.startswith("risky") for w in plan.warnings):
         voice.warn(
             "this plan is risky: memory above 92 % of what a card offers", "raise limits.memory_margin"
         )
     return NO if risky and strict else OK
+
+
+def _next(plan: Plan, voice: Voice, output: str | None) -> None:
+    """The command that writes launch files, or what to change so that one can."""
+    if not plan.writable_by:
+        backend = plan.strategy.backend
+        voice.hint(f"no launch target writes a {backend} plan like this: plan again with --emit TARGET")
+        return
+    where = output if output and output != "-" else "plan.json"
+    where = where if where.endswith(".json") else f"{where}/plan.json"
+    keep = "" if output and output != "-" else f"keep it with -o {where}, then "
+    command = f"shardwise emit {where} --to {plan.writable_by[0]} -o run"
+    voice.hint(f"{keep}write launch files: {command}")

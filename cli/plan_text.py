@@ -13,7 +13,7 @@ from .words import gib, job, knobs, number, seconds, terms
 def plan_text(plan: Plan, top: int, verbose: bool) -> str:
     """The plan in about ten lines; with `verbose` its stages, memory and traffic too."""
     lines = [
-        job(plan.request),
+        paragraph(job(plan.request), "", "  "),
         items(knobs(plan.strategy)),
         *time_lines(plan.time),
         *memory_lines(plan.memory),
@@ -34,7 +34,8 @@ def time_lines(time: TimeReport) -> list[str]:
     """Step time with its terms, and what it means."""
     unit, divisor = ("ms", 1e-3) if time.step_seconds < 1 else ("s", 1.0)
     low, high = time.uncertainty.low_seconds / divisor, time.uncertainty.high_seconds / divisor
-    first = f"step {seconds(time.step_seconds)} ({terms(time.terms_seconds, divisor)} {unit})"
+    digits = 2 if time.step_seconds / divisor < 10 else 1
+    first = f"step {seconds(time.step_seconds)} ({terms(time.terms_seconds, divisor, digits)})"
     second = (
         f"expected {low:,.1f} to {high:,.1f} {unit}; mfu {time.mfu:.1%}, hfu {time.hfu:.1%}, "
         f"{number(time.tokens_per_second_per_gpu)} tokens/s a card, "

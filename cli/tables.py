@@ -8,7 +8,7 @@ from textwrap import wrap
 
 WIDTH = 80
 
-_NUMERIC = re.compile(r"[-+]?[\d,]*\.?\d+(?:[eE][+-]?\d+)?(?:%| [A-Za-z/]+)?|-|never")
+_NUMERIC = re.compile(r"[-+]?[\d,]*\.?\d+(?:[eE][+-]?\d+)?(?:%|P| [A-Za-z/]+)?|-|never")
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]], indent: str = "") -> str:

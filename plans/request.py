@@ -79,14 +79,14 @@ class Request(Frozen):
         text = json.dumps(data, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
-    def changed(self, values: Mapping[str, Any]) -> Self:
-        """This request with the dotted fields of `values` replaced and checked again.
+    def changed(self, values: Mapping[str, Any], origin: str = "change") -> Self:
+        """This request with the dotted fields of `values` (from `origin`) replaced and checked again.
 
         "model", "cluster.preset", "cluster.nodes", "cluster.gpus", "cluster.oversubscription" and
         each field of training, choose, limits and objective can be changed. Raises `InputError`.
         """
         parts: dict[str, Any] = {name: getattr(self, name) for name in type(self).model_fields}
-        parts["origins"] = {**self.origins, **dict.fromkeys(values, "change")}
+        parts["origins"] = {**self.origins, **dict.fromkeys(values, origin)}
         try:
             for field, value in values.items():
                 table, _, key = field.partition(".")

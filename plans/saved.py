@@ -9,6 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from ..inputs import InputError
 from ..inputs.files import parse_json
+from ..models import Strategy
 from .complete import DERIVED
 from .origin import as_input_error
 from .plan import Plan
@@ -22,15 +23,24 @@ def as_json(data: object) -> str:
 
 
 def answer_of(outcome: BaseModel) -> dict[str, Any]:
-    """The JSON object of an outcome; a strategy also tells its `recompute` and `pipeline_schedule`."""
-    data = outcome.model_dump(mode="json", by_alias=True)
-    strategy = getattr(outcome, "strategy", None)
-    if isinstance(data.get("strategy"), dict) and strategy is not None:
-        data["strategy"] |= {
-            "recompute": strategy.recompute,
-            "pipeline_schedule": strategy.pipeline_schedule,
-        }
+    """The JSON object of an outcome; each strategy in it also tells the words that follow from it."""
+    data: dict[str, Any] = _told(outcome.model_dump(mode="json", by_alias=True))
+    if isinstance(outcome, Plan):
+        data["strategy"]["writable_by"] = list(outcome.writable_by)
     return data
+
+
+def _told(data: Any) -> Any:
+    """`data` with `recompute` and `pipeline_schedule` beside the choices of each strategy in it."""
+    if isinstance(data, list):
+        return [_told(value) for value in data]
+    if not isinstance(data, dict):
+        return data
+    told = {key: _told(value) for key, value in data.items()}
+    if {"backend", "stages", "pipeline_parallel"} <= set(data):
+        strategy = Strategy.model_validate(data)
+        told |= {"recompute": strategy.recompute, "pipeline_schedule": strategy.pipeline_schedule}
+    return told
 
 
 def read_plan(source: str) -> Plan:

@@ -91,13 +91,13 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
 
 @pytest.mark.parametrize("name", CASES)
 def test_losses_and_norms_equal_those_of_one_process(found: list[Any], name: str) -> None:
-    """Four steps on one batch, which lower the loss by 0.3 or more: float32 within 5e-5, bfloat16 within 2e-2."""
+    """Three steps on one batch, which lower the loss by 0.2 or more: float32 within 5e-5, bfloat16 2e-2."""
     precise = CASES[name].strategy.precision == "fp32"
     plain = found[0][name]["plain"]
     for rank in found:
         losses, norms = rank[name]["losses"], rank[name]["norms"]
 
-        assert losses[0] - losses[-1] > 0.25
+        assert losses[0] - losses[-1] > 0.18
         assert losses == pytest.approx(plain["losses"], abs=5e-5 if precise else 2e-2)
         assert norms == pytest.approx(plain["norms"], rel=1e-4 if precise else 3e-2)
 

@@ -20,7 +20,7 @@ import torch.distributed as dist  # noqa: E402
 from torch.distributed.tensor import DTensor  # noqa: E402
 from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
-STEPS, RATE = 4, 1e-3
+STEPS, RATE = 3, 1e-3
 RANK = int(os.environ["RANK"])
 
 
