@@ -35,8 +35,8 @@ def seconds(value: float) -> str:
 def number(value: float) -> str:
     """A count with separators, or its three leading digits from a million on.
 
-    >>> number(8192), number(70.55e9)
-    ('8,192', '70.6e9')
+    >>> number(8192), number(8_030_261_248)
+    ('8,192', '8.03e9')
     """
     for power in (12, 9, 6):
         if value >= 10**power:

@@ -80,8 +80,14 @@ class Book:
     @cached_property
     def chunk(self) -> list[Term]:
         """Time of one chunk for one micro-batch; head and embedding spread over a stage's chunks."""
+        chunks = self.layout.strategies.virtual_pipeline
+        return [spread(term, chunks) for term in self.unspread]
+
+    @cached_property
+    def unspread(self) -> list[Term]:
+        """Time of one chunk, with head and embedding whole as if a stage had one chunk."""
         layout, work = self.layout, self.work
-        terms = [
+        return [
             Term(
                 "compute",
                 "chunk",
@@ -102,7 +108,6 @@ class Book:
             sharded_term(layout, work),
             parameter_copy_term(layout, work),
         ]
-        return [self._spread(term) for term in terms]
 
     @cached_property
     def tail(self) -> list[Term]:
@@ -120,7 +125,7 @@ class Book:
     @cached_property
     def raw_chunk(self) -> list[Term]:
         """Communication of a chunk that is hidden in part: its whole time."""
-        return [self._spread(sharded_raw_term(self.layout))]
+        return [spread(sharded_raw_term(self.layout), self.layout.strategies.virtual_pipeline)]
 
     @cached_property
     def raw_tail(self) -> list[Term]:
@@ -147,13 +152,14 @@ class Book:
             ),
         )
 
-    def _spread(self, term: Term) -> Term:
-        chunks = self.layout.strategies.virtual_pipeline
-        pieces = {
-            name: -(-value // chunks) if name in ("first", "last") else value
-            for name, value in term.coefficients.items()
-        }
-        return Term(term.name, term.per, term.note, pieces)
+
+def spread(term: Term, chunks: Ints) -> Term:
+    """A chunk term whose embedding and head work is shared by the chunks of their stage, rounded up."""
+    pieces = {
+        name: -(-value // chunks) if name in ("first", "last") else value
+        for name, value in term.coefficients.items()
+    }
+    return Term(term.name, term.per, term.note, pieces)
 
 
 @dataclass(frozen=True)

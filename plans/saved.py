@@ -30,6 +30,14 @@ def answer_of(outcome: BaseModel) -> dict[str, Any]:
     return data
 
 
+_FOLLOWS = (*DERIVED, "recompute")
+"""Words of a strategy in an answer that follow from its choices."""
+
+
+def _is_strategy(data: dict[str, Any]) -> bool:
+    return {"backend", "stages", "pipeline_parallel"} <= set(data)
+
+
 def _told(data: Any) -> Any:
     """`data` with `recompute` and `pipeline_schedule` beside the choices of each strategy in it."""
     if isinstance(data, list):
@@ -37,10 +45,20 @@ def _told(data: Any) -> Any:
     if not isinstance(data, dict):
         return data
     told = {key: _told(value) for key, value in data.items()}
-    if {"backend", "stages", "pipeline_parallel"} <= set(data):
-        strategy = Strategy.model_validate(data)
+    if _is_strategy(data):
+        strategy = Strategy.model_validate(_bare(data))
         told |= {"recompute": strategy.recompute, "pipeline_schedule": strategy.pipeline_schedule}
     return told
+
+
+def _bare(data: Any) -> Any:
+    """`data` without the words that `_told` adds."""
+    if isinstance(data, list):
+        return [_bare(value) for value in data]
+    if not isinstance(data, dict):
+        return data
+    left_out = _FOLLOWS if _is_strategy(data) else ()
+    return {key: _bare(value) for key, value in data.items() if key not in left_out}
 
 
 def read_plan(source: str) -> Plan:
@@ -57,11 +75,12 @@ def read_plan(source: str) -> Plan:
     if data.get("schema_version") != 1:
         version, reason = data.get("schema_version", "nothing"), "is no plan this version reads"
         raise InputError("plan.schema_version", version, name, reason, legal=["1"])
-    if isinstance(data.get("strategy"), dict):
-        written: dict[str, Any] = data["strategy"]  # type: ignore[assignment]
-        data["strategy"] = {k: v for k, v in written.items() if k not in (*DERIVED, "recompute")}
     try:
-        return Plan.model_validate_json(json.dumps(data))
+        plan = Plan.model_validate_json(json.dumps(_bare(data)))
+        for other in plan.alternatives:
+            if _is_strategy(other.strategy):
+                Strategy.model_validate(other.strategy)
+        return plan
     except ValidationError as error:
         raise as_input_error(error, {"plan": name}, "plan", Plan) from None
     except RecursionError:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from ..costs.book import MOMENTS, Book, Sum
-from ..costs.columns import Bools, Ints, Strategies
+from ..costs.book import MOMENTS, Book, Sum, spread
+from ..costs.columns import NAMES, Bools, Ints, Strategies
 from ..costs.host import host_capacity_bytes, stage_block
 from ..costs.layout import Layout
+from ..costs.terms import Term
 from ..models.backend import backend
 from ..models.strategy import BACKENDS, Recompute
 from ..plans import Request
@@ -61,7 +63,7 @@ class Coefficients:
         whole = np.array([backend(name).offload_freedom == "all" for name in BACKENDS])
         return whole[self.strategies.backend] & self.strategies.is_("offload_optimizer", "cpu")
 
-    def _sum(self, terms: list) -> Sum:  # type: ignore[type-arg]
+    def _sum(self, terms: Sequence[Term]) -> Sum:
         found = Sum.of(terms, len(self.strategies), len(self.request.model.kinds))
         offloaded = found.stage["offloaded"]
         fold = self.folds[:, None]
@@ -70,14 +72,39 @@ class Coefficients:
         return found
 
     @cached_property
+    def _shared(self) -> tuple[Book, Ints]:
+        """The book of rows that differ from their neighbour in more than chunks, and each row's place in it.
+
+        Time terms do not know virtual_pipeline but for how embedding and head are spread.
+        """
+        s = self.strategies
+        fresh = np.zeros(len(s), dtype=np.bool_)
+        fresh[:1] = True
+        for name in NAMES:
+            if name != "virtual_pipeline":
+                column = getattr(s, name)
+                fresh[1:] |= column[1:] != column[:-1]
+        r = self.request
+        return Book(Layout(r.model, r.training, r.cluster, s.take(fresh))), np.cumsum(fresh) - 1
+
+    def _spelled(self, terms: Sequence[Term]) -> list[Term]:
+        """Terms of the shared book, one entry a row again."""
+        _, place = self._shared
+        return [
+            Term(t.name, t.per, t.note, {piece: value[place] for piece, value in t.coefficients.items()})
+            for t in terms
+        ]
+
+    @cached_property
     def chunk(self) -> Sum:
         """Nanoseconds of a chunk for one micro-batch."""
-        return self._sum(self.book.chunk)
+        chunks = self.strategies.virtual_pipeline
+        return self._sum([spread(term, chunks) for term in self._spelled(self._shared[0].unspread)])
 
     @cached_property
     def tail(self) -> Sum:
         """Nanoseconds of a stage once a step."""
-        return self._sum(self.book.tail)
+        return self._sum(self._spelled(self._shared[0].tail))
 
     @cached_property
     def host(self) -> Sum:

@@ -395,3 +395,39 @@ def test_errors_of_the_search_are_told(
     monkeypatch.setattr("shardwise.solver.plan", search)
     assert main(["plan", *WORDS, "--set", "rules=a +"]) == 2
     assert capsys.readouterr().err == "error: choose.rules = a + (from --set rules=a +): is no rule\n"
+
+
+def test_the_whole_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Search, write, emit again, check: the same files, the same step, no loss; a refusal names the best."""
+    run, again = tmp_path / "run", tmp_path / "again"
+    assert main(["plan", *WORDS, "--emit", "deepspeed", "-o", str(run)]) == 0
+    saved = str(run / "plan.json")
+    assert main(["emit", saved, "--to", "deepspeed", "-o", str(again)]) == 0
+    assert {p.name: p.read_text() for p in run.iterdir()} == {p.name: p.read_text() for p in again.iterdir()}
+    capsys.readouterr()
+    assert main(["check", *WORDS, "--plan", saved, "--set", "backend=deepspeed", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    plan = json.loads((run / "plan.json").read_text())
+    assert plan["strategy"]["backend"] == "deepspeed"
+    assert found["time"]["step_seconds"] == plan["time"]["step_seconds"] == found["best"]["step_seconds"]
+    assert found["loss_percent"] == 0
+    assert main(["emit", saved, "--to", "fsdp", "--json"]) == 1
+    refused = json.loads(capsys.readouterr().out)
+    assert (refused["files"], refused["refused"]["backend"]) == ({}, "fsdp")
+    assert refused["best"]["strategy"]["backend"] == "fsdp"
+
+
+@pytest.mark.parametrize("size", ["30e9", "30B", "30000000000"])
+def test_ledger_is_a_table_in_80_columns(size: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The table tells bytes, multiples of P, and from how many cards each scheme fits."""
+    assert main(["ledger", size, "--gpus", "8", "--card", "74.5GiB"]) == 0
+    rows = {line.strip().rpartition("  ")[0]: line.split() for line in capsys.readouterr().out.splitlines()}
+    told = {" ".join(words[:-4]): words[-4:] for words in rows.values() if len(words) > 4}
+    assert told["bytes a parameter"] == ["16.00", "5.50", "3.75", "2.00"]
+    assert told["GiB a card"] == ["447.0", "153.7", "104.8", "55.9"]
+    assert told["traffic, 1 micro-batch"] == ["2P", "2P", "2P", "3P"]
+    assert told["fits from, any count"] == ["never", "never", "22", "7"]
+    assert told["nodes of 8"] == ["never", "never", "24", "8"]
+    assert told["powers of two"] == ["never", "never", "32", "8"]
+    assert main(["ledger", size, "--gpus", "8", "--card", "74.5GiB", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["schemes"]) == 4

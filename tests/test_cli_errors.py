@@ -256,6 +256,29 @@ def test_bad_strategies(
     assert (told["field"], told["origin"]) == (field, "s.json")
 
 
+@pytest.mark.parametrize(
+    ("settings", "blamed"),
+    [
+        (["max_step_seconds=1e-6"], "limits.max_step_seconds"),
+        (["data_parallel=3"], "choose.data_parallel"),
+        (['rules=["tensor_parallel < data_parallel", "data_parallel < tensor_parallel"]'], "choose.rules"),
+        (["zero_stage=0", "offload_optimizer=none", "tensor_parallel=1", "pipeline_parallel=1"], "choose"),
+    ],
+)
+def test_limits_that_contradict_are_no_input_error(
+    settings: list[str], blamed: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A well-formed request without an answer is exit 1 with the limits that clash; nothing is written."""
+    words = ["plan", "job.toml", "-o", "out", "--json"]
+    for setting in settings:
+        words += ["--set", setting]
+    assert main(words) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert told["status"] == "infeasible"
+    assert any(part["limit"].startswith(blamed) for part in told["conflict"]), told["conflict"]
+    assert not (folder / "out").exists()
+
+
 def test_near_names_are_offered(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Did you mean: commands, options, fields and names."""
     assert refused(["plam"], capsys)["legal"] == ["plan"]

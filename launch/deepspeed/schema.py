@@ -31,7 +31,7 @@ class Offload(Strict):
 class ZeroOptimization(Strict):
     """The ZeRO block; keys without effect at the stage are refused."""
 
-    stage: Literal[0, 1, 2, 3]
+    stage: Annotated[int, Field(ge=0, le=3)]
     overlap_comm: bool | None = None
     contiguous_gradients: bool | None = None
     reduce_scatter: bool | None = None

@@ -7,6 +7,7 @@ from importlib.resources import files
 
 from ...models.counts import count
 from ...plans.plan import Plan
+from ..label import label
 from ..releases import tested_with
 from .limits import compiled
 from .schema import Axis, FsdpPlan
@@ -59,7 +60,8 @@ def module(chosen: FsdpPlan, model: str) -> str:
         head, body = _split(text)
         imports.append(head)
         bodies.append(body)
-    doc = _DOC.format(model=model, world=chosen.world_size, tested=tested_with("torch", "transformers"))
+    tested = tested_with("torch", "transformers")
+    doc = _DOC.format(model=label(model), world=chosen.world_size, tested=tested)
     constants = "\n".join(_constant(name, value) for name, value in chosen.model_dump().items())
     pieces = [doc, _merged(imports), constants, *bodies, _faces(tensor, recompute, chosen)]
     return "\n\n\n".join(piece.strip("\n") for piece in pieces) + "\n"
@@ -142,7 +144,8 @@ def _faces(tensor: bool, recompute: bool, chosen: FsdpPlan) -> str:
 
 _DOC = '''"""How to lay {model} out on {world} cards with FSDP2.
 
-Written by shardwise; the plan is in plan.json. Tested with {tested}. A training script does
+Written by shardwise; the plan is in plan.json. Tested with {tested}.
+A training script does
 
     mesh = fsdp_plan.make_mesh()
     model = fsdp_plan.apply(model, mesh)       # the model in float32, the same on every rank

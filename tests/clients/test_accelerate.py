@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from plans_by_hand import fsdp, plan, stage
+
 from shardwise.launch import emit
 from shardwise.models import Strategy
 

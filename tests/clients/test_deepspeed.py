@@ -7,13 +7,12 @@ is torch's own (`torch_adam`), as DeepSpeed's fused one is compiled for a card.
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 from clients.ranks import run_ranks
-
 from plans_by_hand import deepspeed, plan, stage
+
 from shardwise.launch import emit
 
 pytestmark = pytest.mark.clients
@@ -21,11 +20,19 @@ pytestmark = pytest.mark.clients
 WORLD, PARAMETERS, LAYERS = 2, 180_800, 4
 ACCUMULATED: dict[str, Any] = {"micro_batch_size": 2, "gradient_accumulation_steps": 2}
 PLANS = {
-    **{f"fp32 zero {z}": deepspeed(z, WORLD, precision="fp32", gradient_dtype="fp32", **ACCUMULATED) for z in range(4)},
+    **{
+        f"fp32 zero {z}": deepspeed(z, WORLD, precision="fp32", gradient_dtype="fp32", **ACCUMULATED)
+        for z in range(4)
+    },
     **{f"bf16 zero {z}": deepspeed(z, WORLD, **ACCUMULATED) for z in range(4)},
-    **{f"bf16 fp32 gradients zero {z}": deepspeed(z, WORLD, gradient_dtype="fp32", **ACCUMULATED) for z in (1, 2, 3)},
+    **{
+        f"bf16 fp32 gradients zero {z}": deepspeed(z, WORLD, gradient_dtype="fp32", **ACCUMULATED)
+        for z in (1, 2, 3)
+    },
     "bf16 zero 3 recompute": deepspeed(3, WORLD, stages=stage(recompute_full_layers=4), **ACCUMULATED),
-    "bf16 zero 2 offload": deepspeed(2, WORLD, offload_optimizer="cpu", stages=stage(offloaded_layers=4), **ACCUMULATED),
+    "bf16 zero 2 offload": deepspeed(
+        2, WORLD, offload_optimizer="cpu", stages=stage(offloaded_layers=4), **ACCUMULATED
+    ),
 }
 
 
@@ -43,14 +50,18 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
         name: {"config": emitted(name), "refused": False, "recompute": strategy.recompute == "full"}
         for name, strategy in PLANS.items()
     }
-    sgd = json.loads(emit(plan(deepspeed(2, WORLD, **ACCUMULATED), optimizer="sgd"), "deepspeed")["ds_config.json"])
+    sgd = json.loads(
+        emit(plan(deepspeed(2, WORLD, **ACCUMULATED), optimizer="sgd"), "deepspeed")["ds_config.json"]
+    )
     job["sgd zero 2"] = {"config": sgd, "refused": False, "recompute": False}
     misspelt = emitted("bf16 zero 2")
-    misspelt["zero_optimization"]["reduce_bucket_sizes"] = misspelt["zero_optimization"].pop("reduce_bucket_size")
+    misspelt["zero_optimization"]["reduce_bucket_sizes"] = misspelt["zero_optimization"].pop(
+        "reduce_bucket_size"
+    )
     job["misspelt"] = {"config": misspelt, "refused": True, "recompute": False}
     wrong = emitted("bf16 zero 2") | {"train_batch_size": 12}
     job["wrong batch"] = {"config": wrong, "refused": True, "recompute": False}
-    return run_ranks("worker_deepspeed.py", job, WORLD, tmp_path_factory.mktemp("deepspeed"), 150)
+    return run_ranks("worker_deepspeed.py", job, WORLD, tmp_path_factory.mktemp("deepspeed"), 300)
 
 
 @pytest.mark.parametrize("name", PLANS)
@@ -70,7 +81,11 @@ def test_the_engine_has_what_the_plan_says(found: list[Any], name: str) -> None:
             assert engine["overlap"] is True
             assert engine["reduce_bucket"] == written["zero_optimization"]["reduce_bucket_size"] == 50_000
         if strategy.zero_stage == 3:
-            assert (engine["prefetch_bucket"], engine["persistence"], engine["max_live"]) == (7_000, 80, 100_000)
+            assert (engine["prefetch_bucket"], engine["persistence"], engine["max_live"]) == (
+                7_000,
+                80,
+                100_000,
+            )
         assert ("cpu" in engine["offload"]) == (strategy.offload_optimizer == "cpu")
 
 
@@ -115,7 +130,9 @@ def test_sgd_is_found_by_its_name(found: list[Any]) -> None:
     assert found[0]["sgd zero 2"]["masters"] == PARAMETERS // WORLD
 
 
-@pytest.mark.parametrize(("name", "word"), [("misspelt", "reduce_bucket_sizes"), ("wrong batch", "train_batch_size")])
+@pytest.mark.parametrize(
+    ("name", "word"), [("misspelt", "reduce_bucket_sizes"), ("wrong batch", "train_batch_size")]
+)
 def test_a_wrong_key_or_batch_fails(found: list[Any], name: str, word: str) -> None:
     """One wrong key in the file, and the client that trains the other files refuses this one."""
     for rank in found:

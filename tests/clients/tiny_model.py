@@ -1,4 +1,4 @@
-"""The tiny model of `plans_by_hand.tiny` as transformers builds it, its data, and training without any client."""
+"""The model of `plans_by_hand.tiny` as transformers builds it, its data, training without any client."""
 
 from __future__ import annotations
 

@@ -11,19 +11,19 @@ from typing import Any
 
 folder, seconds = Path(sys.argv[1]), float(sys.argv[2])
 faulthandler.dump_traceback_later(seconds, exit=True)
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import deepspeed  # noqa: E402
-import tiny_model  # noqa: E402
 import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
+from clients import tiny_model  # noqa: E402
 
 STEPS = 5
 RANK, WORLD = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 
 
 def train(case: dict[str, Any]) -> dict[str, Any]:
-    """Losses and gradient norms of steps on one and the same batch, and the engine's own account of itself."""
+    """Losses and gradient norms of steps on one and the same batch, and the engine's account of itself."""
     model = tiny_model.build()
     if case["recompute"]:
         model.gradient_checkpointing_enable()
@@ -46,7 +46,7 @@ def train(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def account(engine: Any) -> dict[str, Any]:
-    """Stage, world, batches, buckets and this rank's share of the master weights, as the engine tells them."""
+    """Stage, world, batches, buckets and this rank's share of the master weights, told by the engine."""
     stage = engine.zero_optimization_stage()
     return {
         "stage": stage,

@@ -12,11 +12,11 @@ from typing import Any
 
 folder, seconds = Path(sys.argv[1]), float(sys.argv[2])
 faulthandler.dump_traceback_later(seconds, exit=True)
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
-import tiny_model  # noqa: E402
 import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
+from clients import tiny_model  # noqa: E402
 from torch.distributed.tensor import DTensor  # noqa: E402
 from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
@@ -89,7 +89,9 @@ def held(plan: Any, model: Any) -> dict[str, Any]:
         "elements": sum(weight.numel() for weight in local),
         "dtypes": sorted({str(weight.dtype).removeprefix("torch.") for weight in local}),
         "units": sum(type(part).__name__.startswith("FSDP") for part in model.modules()),
-        "reshard": [layer._get_fsdp_state()._fsdp_param_group.post_forward_mesh_info is not None for layer in layers],
+        "reshard": [
+            layer._get_fsdp_state()._fsdp_param_group.post_forward_mesh_info is not None for layer in layers
+        ],
     }
 
 

@@ -1,0 +1,51 @@
+"""Precision and gradient type of a row.
+
+Rules: blank precision is bf16. Where the card or the backend's byte recipes lack the row's precision the
+nearest is taken, 8-bit before 16-bit. Gradients are as `grad_accum_dtype` says, else fp16 with fp16, bf16 under DeepSpeed and where
+all states are 16-bit, else fp32; a type without a byte recipe gives way to the next one that has one.
+"""
+
+from __future__ import annotations
+
+from shardwise.hardware import Gpu
+from shardwise.models.backend import backend
+from shardwise.models.strategy import GRADIENT_DTYPES, PRECISIONS, BackendName, GradientDtype, Precision
+
+from .record import Record
+from .refusal import Refused
+
+_NEAREST = {
+    "nvfp4": ("nvfp4", "mxfp8", "fp8", "bf16"),
+    "mxfp8": ("mxfp8", "fp8", "bf16"),
+    "fp8": ("fp8", "bf16"),
+    "bf16": ("bf16",),
+    "fp16": ("fp16",),
+    "fp32": ("fp32",),
+}
+
+
+def arithmetic_of(
+    record: Record, name: BackendName, card: Gpu, *, pure: bool
+) -> tuple[dict[str, object], list[str]]:
+    """`precision` and `gradient_dtype` of a row under backend `name`, and what was taken instead of what."""
+    word = record.text("precision") or "bf16"
+    if word not in _NEAREST:
+        raise Refused("precision", f"precision = {word} is not known")
+    for precision in _precisions(word):
+        dtype = _gradient(record, name, precision, pure)
+        if dtype and card.peak_flops_per_s(precision):
+            notes = [] if precision == word else [f"precision {word} under {name} -> {precision}"]
+            return {"precision": precision, "gradient_dtype": dtype}, notes
+    raise Refused("precision", f"neither {card.name} nor backend {name} has anything near {word}")
+
+
+def _precisions(word: str) -> list[Precision]:
+    """Known precisions that may stand for `word`, nearest first."""
+    return [known for near in _NEAREST[word] for known in PRECISIONS if known == near]
+
+
+def _gradient(record: Record, name: BackendName, precision: Precision, pure: bool) -> GradientDtype | None:
+    known = backend(name).recipes.get(precision, {})
+    usual = "fp16" if precision == "fp16" else "bf16" if name == "deepspeed" or pure else "fp32"
+    wanted = [record.text("grad_accum_dtype") or usual, usual, "fp32", "bf16", "fp16"]
+    return next((dtype for word in wanted for dtype in GRADIENT_DTYPES if dtype == word and dtype in known), None)

@@ -1,0 +1,233 @@
+"""The layouts a row may mean: one where all columns are given, a few where some are blank.
+
+Rules: data_parallel is cards / (tp pp cp). Blank `micro_batch_seqs` is 1, 2 or 4; blank `vpp` with stages any
+whole number of chunks that divides the layers of a stage (more than 1 where the notes say "interleaved");
+blank `recompute` is none in runs of NVIDIA's recipes, else none, selective or full: of all these the
+fastest that fits is the row (`runs`). Blank `global_batch_seqs` is one micro-batch a rank. Blank `sp` is 1 from 2023
+on where tp > 1. Blank `zero_stage` is 3 (DeepSpeed, FSDP) or, under Megatron, 1 from 2023 on and 0 before.
+Blank `grad_accum_dtype` is the framework's default and blank `hsdp_replicas` 1; neither makes a row imputed.
+An FSDP framework without sharding (zero_stage 0 or 1) is priced under `megatron`, the backend that keeps
+states whole; a Megatron framework with zero_stage 2 or 3 (Megatron-FSDP) under `fsdp`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from typing import get_args
+
+from pydantic import ValidationError
+
+from shardwise.hardware import Cluster
+from shardwise.models import Strategy, Training, Transformer
+from shardwise.models.backend import backend
+from shardwise.models.strategy import BackendName
+from shardwise.models.training import Optimizer
+
+from .arithmetic import arithmetic_of
+from .record import Record
+from .refusal import Refused
+from .software import Software
+from .stages import stage_layers, stages_of
+
+MICRO_BATCHES = (1, 2, 4)
+RECOMPUTES = ("none", "selective", "full")
+MOST_CHUNKS = 12
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One reading of a row."""
+
+    training: Training
+    strategy: Strategy
+
+
+@dataclass(frozen=True)
+class Layouts:
+    """All readings of a row, the columns that rules filled and what was taken in place of something else."""
+
+    candidates: tuple[Candidate, ...]
+    imputed: tuple[str, ...]
+    stand_ins: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Degrees:
+    data: int
+    tensor: int
+    pipeline: int
+    context: int
+    expert: int
+
+
+def layouts_of(record: Record, software: Software, transformer: Transformer, cluster: Cluster) -> Layouts:
+    """The readings of a row; `Refused` where its numbers contradict each other."""
+    degrees = _degrees(record, cluster)
+    zero, imputed = _zero_stage(record, software.backend)
+    name, notes = _backend(software.backend, zero)
+    kind, more = arithmetic_of(record, name, cluster.node.gpu, pure=software.backend == "fsdp" != name)
+    optimizer, other = _optimizer(record)
+    fixed = {
+        "backend": name,
+        "software_stack": software.stack,
+        "loss_kernel": software.loss_kernel,
+        "zero_stage": zero,
+        **kind,
+        **_sharding(record, degrees, name, zero),
+        **_offload(record, zero),
+        **_tensor(record, degrees),
+    }
+    found = []
+    for micro, chunks, recompute in _choices(record, transformer.layers, degrees.pipeline):
+        found += _candidate(record, transformer.layers, degrees, optimizer, fixed, micro, chunks, recompute)
+    if not found:
+        raise Refused("batch", "no micro-batch and interleaving divide the global batch and the layers")
+    return Layouts(
+        tuple(found), tuple(imputed + _blanks(record, degrees)), tuple(notes + more + other + _losses(record))
+    )
+
+
+def _degrees(record: Record, cluster: Cluster) -> _Degrees:
+    tensor, pipeline = record.integer("tp") or 1, record.integer("pp") or 1
+    context, expert = record.integer("cp") or 1, record.integer("ep") or 1
+    data, rest = divmod(cluster.gpus, tensor * pipeline * context)
+    stated = record.integer("dp") or data
+    if rest or stated != data:
+        raise Refused("degrees", f"tp pp cp dp do not multiply to {cluster.gpus} cards")
+    if (data * context * tensor) % expert:
+        raise Refused("degrees", f"ep = {expert} does not divide dp cp tp")
+    return _Degrees(data, tensor, pipeline, context, expert)
+
+
+def _zero_stage(record: Record, name: BackendName) -> tuple[int, list[str]]:
+    zero = record.integer("zero_stage")
+    if zero is not None:
+        if zero > 3:
+            raise Refused("unreadable", f"zero_stage = {zero} is not 0 to 3")
+        return zero, []
+    return (1 if record.year >= 2023 else 0) if name == "megatron" else 3, ["zero_stage"]
+
+
+def _backend(name: BackendName, zero: int) -> tuple[BackendName, list[str]]:
+    if name == "fsdp" and zero < backend("fsdp").weights_sharded_from_stage:
+        return "megatron", ["backend plain data parallel -> megatron"]
+    if name == "megatron" and zero > 1:
+        return "fsdp", ["backend megatron-fsdp -> fsdp"]
+    return name, []
+
+
+def _sharding(record: Record, degrees: _Degrees, name: BackendName, zero: int) -> dict[str, object]:
+    ranks = degrees.data * degrees.context
+    replicas = record.integer("hsdp_replicas") or 1
+    if ranks % replicas:
+        raise Refused("degrees", f"hsdp_replicas = {replicas} does not divide dp cp")
+    return {
+        "shard_group_size": ranks // replicas if zero else 1,
+        "reshard_after_forward": zero == 3,
+        "data_parallel": degrees.data,
+        "tensor_parallel": degrees.tensor,
+        "pipeline_parallel": degrees.pipeline,
+        "context_parallel": degrees.context,
+        "expert_parallel": degrees.expert,
+    }
+
+
+def _offload(record: Record, zero: int) -> dict[str, object]:
+    word = record.text("offload") or "none"
+    if word not in ("none", "optimizer", "params", "optimizer+params"):
+        raise Refused("unreadable", f"offload = {word} is not known")
+    return {
+        "offload_optimizer": "none" if word == "none" or zero == 0 else "cpu",
+        "offload_params": "cpu" if "params" in word else "none",
+    }
+
+
+def _tensor(record: Record, degrees: _Degrees) -> dict[str, object]:
+    split = record.integer("sp")
+    if split is None:
+        split = int(record.year >= 2023)
+    return {"sequence_parallel": bool(split) and degrees.tensor > 1}
+
+
+def _optimizer(record: Record) -> tuple[Optimizer, list[str]]:
+    text = record.text("optimizer").lower()
+    if "8-bit" in text or (text == "other" and "8-bit" in record.notes):
+        return "adamw-8bit", []
+    if "bf16 states" in text:
+        known = get_args(Optimizer)
+        pure: list[Optimizer] = [name for name in known if name == "adamw-bf16"]
+        return (pure[0], []) if pure else ("adamw-8bit", ["optimizer adamw-bf16 -> adamw-8bit"])
+    return ("sgd", []) if text.startswith("sgd") else ("adamw", [])
+
+
+def _losses(record: Record) -> list[str]:
+    return ["attention unfused -> fused"] if record.text("flash_attention") == "0" else []
+
+
+def _blanks(record: Record, degrees: _Degrees) -> list[str]:
+    """Blank columns that a rule fills and that change the price."""
+    found = [c for c in ("micro_batch_seqs", "global_batch_seqs", "recompute") if not record.text(c)]
+    found += ["vpp"] if degrees.pipeline > 1 and not record.text("vpp") else []
+    found += ["sp"] if degrees.tensor > 1 and not record.text("sp") else []
+    return found + ([] if record.text("precision") else ["precision"])
+
+
+def _choices(record: Record, layers: int, stages: int) -> Iterator[tuple[int, int, str]]:
+    """(micro-batch, chunks, recompute) of each reading."""
+    micro, chunks = record.integer("micro_batch_seqs"), record.integer("vpp")
+    recompute = record.text("recompute")
+    if recompute and recompute not in RECOMPUTES:
+        raise Refused("unreadable", f"recompute = {recompute} is not known")
+    recipe = any(word in record.text("framework").lower() for word in ("nemo", "bridge"))
+    yield from product(
+        [micro] if micro else MICRO_BATCHES,
+        [chunks] if chunks else _interleavings(record, layers, stages),
+        [recompute] if recompute else ["none"] if recipe else RECOMPUTES,
+    )
+
+
+def _interleavings(record: Record, layers: int, stages: int) -> list[int]:
+    if stages == 1:
+        return [1]
+    held = max(stage_layers(layers, stages, 1))
+    found = [v for v in range(1, min(held, MOST_CHUNKS) + 1) if held % v == 0]
+    several = [v for v in found if v > 1]
+    return several if "interleaved" in record.notes and several else found
+
+
+def _candidate(
+    record: Record,
+    layers: int,
+    degrees: _Degrees,
+    optimizer: Optimizer,
+    fixed: dict[str, object],
+    micro: int,
+    chunks: int,
+    recompute: str,
+) -> list[Candidate]:
+    """The one reading, or none where the numbers do not divide."""
+    batch = record.integer("global_batch_seqs") or degrees.data * micro
+    steps, rest = divmod(batch, degrees.data * micro)
+    if rest or not steps or degrees.pipeline * chunks >= layers + degrees.pipeline:
+        return []
+    if chunks > 1 and not record.text("vpp") and steps % degrees.pipeline:
+        return []
+    held = stage_layers(layers, degrees.pipeline, chunks)
+    stages = stages_of(record, recompute, str(fixed["backend"]), held, fixed["offload_optimizer"] == "cpu")
+    length = record.needed("seq_len")
+    try:
+        training = Training(global_batch_size=batch, sequence_length=length, optimizer=optimizer)
+        strategy = Strategy.model_validate(
+            {
+                **fixed,
+                "virtual_pipeline": chunks,
+                "micro_batch_size": micro,
+                "gradient_accumulation_steps": steps,
+                "stages": stages,
+            }
+        )
+    except ValidationError as error:
+        raise Refused("degrees", error.errors()[0]["msg"]) from None
+    return [Candidate(training, strategy)]

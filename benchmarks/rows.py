@@ -1,0 +1,77 @@
+"""A published row as a job the ledger can price: model, batch, cluster and the layouts it may mean.
+
+The rules stand where they are applied: `shapes` (model), `machines` (cluster), `software` (backend, stack,
+loss), `arithmetic` (precision), `stages` (layers, recompute), `layouts` (degrees and blanks), `views` (what
+the measured memory counts). A row that no rule can fill raises `Refused` with a code and a reason.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from shardwise.hardware import Cluster
+from shardwise.models import Training, Transformer
+
+from .layouts import Candidate, layouts_of
+from .machines import cluster_of
+from .record import Record
+from .shapes import transformer_of
+from .software import software_of
+from .views import View, view_of
+
+
+@dataclass(frozen=True)
+class Job:
+    """A row that can be priced. `imputed` are blank columns that rules filled; empty: the row is complete."""
+
+    record: Record
+    transformer: Transformer
+    cluster: Cluster
+    candidates: tuple[Candidate, ...]
+    imputed: tuple[str, ...]
+    stand_ins: tuple[str, ...]
+    rule: str
+
+    @property
+    def complete(self) -> bool:
+        """Whether the row gave all that the price depends on."""
+        return not self.imputed
+
+    @property
+    def view(self) -> View:
+        """What the measured memory counts."""
+        return view_of(self.record)
+
+    @property
+    def measured_gib(self) -> float | None:
+        """The measured peak."""
+        return self.record.number("peak_mem_gib") or None
+
+    def measured_seconds(self, training: Training) -> float | None:
+        """The measured step: as published, else tokens of `training` over the published rate."""
+        if seconds := self.record.number("step_time_s"):
+            return seconds
+        rate = self.record.number("tokens_per_s_per_gpu")
+        return training.tokens / (rate * self.cluster.gpus) if rate else None
+
+
+def read_row(record: Record) -> Job:
+    """The job of a row; raises `Refused`."""
+    cluster, network = cluster_of(record)
+    transformer, shape = transformer_of(record)
+    software = software_of(record)
+    layouts = layouts_of(record, software, transformer, cluster)
+    return Job(
+        record=record,
+        transformer=transformer,
+        cluster=cluster,
+        candidates=layouts.candidates,
+        imputed=tuple(dict.fromkeys((*shape, *network, *layouts.imputed))),
+        stand_ins=software.stand_ins + layouts.stand_ins,
+        rule=software.rule,
+    )
+
+
+def has_time(record: Record) -> bool:
+    """Whether a row publishes a step time or a rate of tokens."""
+    return bool(record.number("step_time_s") or record.number("tokens_per_s_per_gpu"))

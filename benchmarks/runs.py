@@ -1,0 +1,91 @@
+"""Pricing of jobs: rows of one model, batch and cluster in one call; of several readings the fastest that fits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from shardwise.costs import Ledger, price
+from shardwise.hardware import Cluster
+from shardwise.models import Strategy, Training, Transformer
+
+from .layouts import Candidate
+from .record import Record
+from .refusal import Refused
+from .rows import Job, read_row
+from .views import peak_gib
+
+
+@dataclass(frozen=True)
+class Run:
+    """A row beside its price."""
+
+    job: Job
+    candidate: Candidate
+    ledger: Ledger
+
+    @property
+    def seconds(self) -> float:
+        """Predicted step time."""
+        return self.ledger.step_ns / 1e9
+
+    @property
+    def measured_seconds(self) -> float | None:
+        """Measured step time."""
+        return self.job.measured_seconds(self.candidate.training)
+
+    @property
+    def gib(self) -> float:
+        """Predicted peak, counted as the source counted."""
+        return peak_gib(self.ledger, self.job.view)
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A row that was not priced."""
+
+    record: Record
+    code: str
+    reason: str
+
+
+def read_rows(records: Iterable[Record]) -> tuple[list[Job], list[Refusal]]:
+    """The jobs of all rows that can be read, and the refusals of the others."""
+    jobs, refusals = [], []
+    for record in records:
+        try:
+            jobs.append(read_row(record))
+        except Refused as refused:
+            refusals.append(Refusal(record, refused.code, refused.reason))
+    return jobs, refusals
+
+
+def price_jobs(jobs: Sequence[Job]) -> list[Run]:
+    """A run for each job, in order."""
+    todo: dict[tuple[Transformer, Training, Cluster], list[Strategy]] = {}
+    for job in jobs:
+        for candidate in job.candidates:
+            todo.setdefault(_key(job, candidate), []).append(candidate.strategy)
+    found: dict[tuple[Transformer, Training, Cluster, Strategy], Ledger] = {}
+    for key, strategies in todo.items():
+        distinct = list(dict.fromkeys(strategies))
+        for strategy, ledger in zip(distinct, price(*key, distinct), strict=True):
+            found[(*key, strategy)] = ledger
+    return [_chosen(job, [found[(*_key(job, c), c.strategy)] for c in job.candidates]) for job in jobs]
+
+
+def _key(job: Job, candidate: Candidate) -> tuple[Transformer, Training, Cluster]:
+    plain = job.transformer.model_copy(update={"name": "row"})
+    return plain, candidate.training, job.cluster
+
+
+def _chosen(job: Job, ledgers: list[Ledger]) -> Run:
+    """The fastest reading that fits by tokens a second; where none fits the one that needs least."""
+
+    def order(index: int) -> tuple[float, ...]:
+        ledger = ledgers[index]
+        beyond = max(ledger.refusal_kib - ledger.usable_kib, 0)
+        return beyond, ledger.step_ns / job.candidates[index].training.tokens, index
+
+    best = min(range(len(ledgers)), key=order)
+    return Run(job, job.candidates[best], ledgers[best])

@@ -1,0 +1,88 @@
+"""The backend, software stack and loss of a row, by framework, year and notes.
+
+Rules: the entries of ``data/frameworks.json``, in order, each with the words of the framework's name it
+is for, the years, and words the notes must or must not hold. An entry names stacks best first; the first
+that the catalogue of stacks holds is taken, and any but the first is a stand-in. A framework that no entry
+names takes the last entries: by kind (DeepSpeed, Megatron, else FSDP) and year.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+
+from shardwise.inputs import Frozen
+from shardwise.models.recipe import losses
+from shardwise.models.stack import stack_names
+from shardwise.models.strategy import BackendName
+
+from .record import Record
+from .shapes import DATA
+
+
+class Rule(Frozen):
+    """One entry: when it holds, and what the row is priced as."""
+
+    name: str
+    framework: tuple[str, ...] = ()
+    """Words of which the framework's name holds one; empty: any."""
+    notes: tuple[str, ...] = ()
+    """Words of which the notes hold one; empty: any."""
+    without_notes: tuple[str, ...] = ()
+    since: int = 0
+    until: int = 9999
+    precision: tuple[str, ...] = ()
+    experts: bool | None = None
+    backend: BackendName
+    stacks: tuple[str, ...]
+    losses: tuple[str, ...]
+    reason: str
+
+    def holds(self, record: Record) -> bool:
+        """Whether the rule is for this row."""
+        framework = record.text("framework").lower()
+        return (
+            (not self.framework or any(word in framework for word in self.framework))
+            and (not self.notes or any(word in record.notes for word in self.notes))
+            and not any(word in record.notes for word in self.without_notes)
+            and self.since <= record.year <= self.until
+            and (not self.precision or record.text("precision") in self.precision)
+            and self.experts in (None, bool(record.integer("experts")))
+        )
+
+
+class Software(Frozen):
+    """What a row is priced as; `stand_ins` say what is missing and what was taken."""
+
+    rule: str
+    backend: BackendName
+    stack: str
+    loss_kernel: str
+    stand_ins: tuple[str, ...]
+
+
+@cache
+def rules() -> tuple[Rule, ...]:
+    """All rules, in order."""
+    entries = json.loads((DATA / "frameworks.json").read_text(encoding="utf-8"))["rules"]
+    return tuple(Rule.model_validate(entry) for entry in entries)
+
+
+def software_of(record: Record) -> Software:
+    """The software of a row; the last rule holds for any."""
+    rule = next(rule for rule in rules() if rule.holds(record))
+    stack, stack_note = _first(rule.stacks, tuple(stack_names()), "stack")
+    loss, loss_note = _first(rule.losses, tuple(losses()), "loss")
+    return Software(
+        rule=rule.name,
+        backend=rule.backend,
+        stack=stack,
+        loss_kernel=loss,
+        stand_ins=stack_note + loss_note,
+    )
+
+
+def _first(wanted: tuple[str, ...], known: tuple[str, ...], what: str) -> tuple[str, tuple[str, ...]]:
+    """The first of `wanted` that is `known`, and a note where it is not the first."""
+    found = next(name for name in wanted if name in known)
+    return found, () if found == wanted[0] else (f"{what} {wanted[0]} -> {found}",)

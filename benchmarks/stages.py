@@ -1,0 +1,81 @@
+"""Layers and recompute of each pipeline stage of a row.
+
+Rules: layers are even where they divide; else the first and the last stage hold one layer fewer where
+that makes the rest even (embedding and head take a layer's place); else as even as can be, and under
+interleaving the middle stages hold whole chunks while the ends hold what is left. Recompute: `full` is
+every layer. `selective` under FSDP is the operator rule (every second product), "layer AC" every second
+layer whole, and "every n-th block" the share 3 (HFU/MFU - 1) of the layers whole. Elsewhere `selective` drops
+the attention core only, which the ledger's fused attention never stores: it is priced as none.
+"""
+
+from __future__ import annotations
+
+import re
+
+from shardwise.models import Stage
+
+from .record import Record
+
+_HFU = re.compile(r"hfu (\d+(?:\.\d+)?)%")
+
+
+def stage_layers(layers: int, stages: int, chunks: int) -> tuple[int, ...]:
+    """Layers of each stage.
+
+    >>> stage_layers(22, 8, 3)
+    (2, 3, 3, 3, 3, 3, 3, 2)
+    >>> stage_layers(61, 8, 4)
+    (7, 8, 8, 8, 8, 8, 8, 6)
+    """
+    if layers % (stages * chunks) == 0:
+        return (layers // stages,) * stages
+    if stages > 1 and (layers + 2) % (stages * chunks) == 0:
+        each = (layers + 2) // stages
+        return (each - 1, *(each,) * (stages - 2), each - 1)
+    if chunks == 1:
+        each, more = divmod(layers, stages)
+        return tuple(each + (1 if stage < more else 0) for stage in range(stages))
+    return _whole_chunks(layers, stages, chunks)
+
+
+def _whole_chunks(layers: int, stages: int, chunks: int) -> tuple[int, ...]:
+    """The largest stage of whole chunks; what is too much is taken from the ends inward, last first."""
+    most = chunks * -(-layers // (stages * chunks))
+    held = [most] * stages
+    excess = most * stages - layers
+    for depth in range((stages + 1) // 2):
+        pair = (stages - 1 - depth, depth)
+        while excess and any(held[stage] > 1 for stage in pair):
+            for stage in pair:
+                if excess and held[stage] > 1:
+                    held[stage] -= 1
+                    excess -= 1
+    return tuple(held)
+
+
+def whole_share(record: Record) -> float | None:
+    """Share of layers that `selective` recomputes whole, None where it means the operator rule."""
+    if "layer ac" in record.notes:
+        return 0.5
+    found, used = _HFU.search(record.notes), record.number("mfu_pct")
+    if "n-th block" in record.notes and found and used:
+        return min(max(3.0 * (float(found[1]) / used - 1.0), 0.0), 1.0)
+    return None
+
+
+def stages_of(
+    record: Record, recompute: str, backend: str, held: tuple[int, ...], offload: bool
+) -> tuple[Stage, ...]:
+    """The stages of a row whose stages hold `held` layers."""
+    share = whole_share(record) if recompute == "selective" and backend == "fsdp" else None
+    by_op = recompute == "selective" and backend == "fsdp" and share is None
+    whole = 1.0 if recompute == "full" else share or 0.0
+    return tuple(
+        Stage(
+            layers=layers,
+            recompute_full_layers=round(whole * layers),
+            recompute_selective_layers=layers if by_op else 0,
+            offloaded_layers=layers if offload else 0,
+        )
+        for layers in held
+    )

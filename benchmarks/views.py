@@ -1,0 +1,61 @@
+"""The peak as a source measured it: allocated, reserved by the allocator, or of the whole process.
+
+Never compare across the three. Allocated: live tensors of the worst stage and moment. Reserved: with the
+allocator's fragmentation and the pools of side streams; never above what the runtime leaves of the card.
+Process (nvidia-smi): reserved and the runtime; never above the card.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from shardwise.costs import Ledger
+
+from .record import Record
+
+View = Literal["allocated", "reserved", "process"]
+GIB = 2**20
+"""KiB in a GiB."""
+
+
+def view_of(record: Record) -> View:
+    """What `peak_mem_gib` of a row counts: the notes' nvidia-smi goes before `mem_kind`.
+
+    Blank `mem_kind` is reserved.
+    """
+    if "nvidia-smi" in record.notes or record.text("source") in _PROCESS:
+        return "process"
+    return "allocated" if record.text("mem_kind") == "allocated" else "reserved"
+
+
+_PROCESS = ("qwen_readme",)
+"""Sources whose readings are those of nvidia-smi though not every line says so."""
+
+
+def peak_gib(ledger: Ledger, view: View) -> float:
+    """The ledger's peak in GiB under `view`."""
+    peak = max(
+        _kib(terms, view) for stage in ledger.stages for terms in stage.moments_kib.values()
+    )
+    runtime = max(stage.terms_kib.get("runtime", 0) for stage in ledger.stages)
+    room = {"allocated": peak, "reserved": ledger.usable_kib - runtime, "process": ledger.usable_kib}[view]
+    return min(peak, room) / GIB
+
+
+def _kib(terms: dict[str, int], view: View) -> int:
+    left_out = {
+        "allocated": ("runtime", "fragmentation", "stream_pools"),
+        "reserved": ("runtime",),
+        "process": (),
+    }[view]
+    return sum(kib for name, kib in terms.items() if name not in left_out)
+
+
+Verdict = Literal["fits", "risky", "does_not_fit"]
+
+
+def verdict(ledger: Ledger, risky_share: float) -> Verdict:
+    """Whether a run fits: refused by the least it needs, risky where the full peak nears the card."""
+    if ledger.refusal_kib > ledger.usable_kib:
+        return "does_not_fit"
+    return "risky" if ledger.peak_kib > risky_share * ledger.usable_kib else "fits"

@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# tiny-llama on 2 x 8 H100-SXM-80GB. Run it on each of the 2 machines.
+# TRAIN_SCRIPT is your script, train.py by default; further arguments are handed to it.
+set -euo pipefail
+: "${MASTER_ADDR:?set MASTER_ADDR to the name of the first machine}"
+here="$(cd "$(dirname "$0")" && pwd)"
+export PYTHONPATH="$here${PYTHONPATH:+:$PYTHONPATH}"
+export PYTORCH_CUDA_ALLOC_CONF="${PYTORCH_CUDA_ALLOC_CONF:-expandable_segments:True}"
+torchrun --nnodes=2 --nproc-per-node=8 \
+  --rdzv-backend=c10d --rdzv-endpoint="$MASTER_ADDR:${MASTER_PORT:-29500}" \
+  --rdzv-id="${RUN_ID:-shardwise-dbe07f3e156a96a8}" \
+  "${TRAIN_SCRIPT:-train.py}" \
+  "$@"
