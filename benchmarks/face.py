@@ -22,13 +22,15 @@ def run(
 ) -> int:
     """Parse `[--json] FILES`, print what `measure` finds; exit code 2 with one line for bad input.
 
-    `files` are the names of the arguments; the last may end in "..." for one or more.
+    `files` are the names of the arguments; the last may end in "..." for one or more, "*" for any number.
     """
     parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     for name in files:
-        many = {"nargs": "+"} if name.endswith("...") else {}
-        parser.add_argument(name.removesuffix("..."), **many)  # type: ignore[arg-type]
+        if name.endswith(("...", "*")):
+            parser.add_argument(name.rstrip(".*"), nargs="*" if name.endswith("*") else "+")
+        else:
+            parser.add_argument(name)
     parsed = vars(parser.parse_args(arguments))
     as_json = parsed.pop("json")
     given = [path for value in parsed.values() for path in (value if isinstance(value, list) else [value])]

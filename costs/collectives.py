@@ -24,10 +24,8 @@ def seconds(layout: Layout, kind: Kind, payload: Floats, group: Group) -> Floats
     Groups of equal size and place share one curve, so each is looked up once.
     """
     found = np.zeros_like(payload)
-    places = np.stack([group.size, group.per_island, group.level], axis=1)
-    unique, inverse = np.unique(places, axis=0, return_inverse=True)
-    inverse = inverse.reshape(-1)
-    for index, (size, per_island, level) in enumerate(unique.tolist()):
+    places, inverse = group.places
+    for index, (size, per_island, level) in enumerate(places):
         if size < 2:
             continue
         rows = inverse == index

@@ -25,6 +25,14 @@ class Group:
     per_island: Ints
     level: Ints
 
+    @cached_property
+    def places(self) -> tuple[list[tuple[int, int, int]], Ints]:
+        """The distinct (size, per_island, level), and the index of each row's into them."""
+        packed = (self.size << 32) | (self.per_island << 8) | self.level
+        distinct, index = np.unique(packed, return_inverse=True)
+        found = [(int(key >> 32), int(key >> 8) & 0xFFFFFF, int(key) & 0xFF) for key in distinct]
+        return found, index.reshape(-1)
+
 
 @dataclass(frozen=True)
 class Layout:

@@ -72,6 +72,8 @@ def _fsdp(plan: Plan) -> Iterator[str]:
         yield "Set `MASTER_ADDR` to the first machine; ranks are numbered machine by machine."
     if strategy.tensor_parallel > 1:
         yield "Ranks of one tensor-parallel group must read the same data: use `fsdp_plan.data_rank(mesh)`."
+    if strategy.stages[0].recompute_selective_layers:
+        yield "Partial recomputation keeps attention and every second matrix product of a layer, as priced."
     if strategy.gradient_accumulation_steps > 1:
         yield "Gradients are reduced after each micro-batch, as priced; do not switch synchronisation off."
     if plan.request.training.optimizer == "adamw-8bit":

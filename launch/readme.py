@@ -47,7 +47,7 @@ def _decided(plan: Plan) -> str:
         ),
         (
             "offload",
-            f"optimizer {strategy.offload_optimizer}, weights {strategy.offload_params}, "
+            f"optimizer {strategy.offload_optimizer}, weights {strategy.offload_params}; "
             f"of {stage.offloaded_layers} layers",
         ),
         ("loss, software priced", f"{strategy.loss_kernel}, {strategy.software_stack}"),

@@ -57,6 +57,29 @@ def uniform_counts(layers: int, stages: int) -> list[int]:
     return counts
 
 
+def balanced_counts(chunk: dict[str, Ints], row: int, kinds: Ints, stages: int) -> list[int]:
+    """Layers of a mixed stack on each stage so that the slowest chunk is about as short as can be.
+
+    The work of layers by kind is that of one row; each stage takes layers up to an even share of what is
+    left, and at least one.
+    """
+    work = chunk["layer"][row][kinds].astype(np.float64)
+    ends = np.zeros(stages)
+    ends[-1] = float(chunk["last"][row])
+    sizes, start = [], 0
+    for stage in range(stages):
+        left = stages - stage
+        if left == 1:
+            sizes.append(len(kinds) - start)
+            break
+        share = (work[start:].sum() + ends[stage:].sum()) / left
+        most = len(kinds) - start - (left - 1)
+        taken = int(np.searchsorted(work[start:].cumsum(), share + work[start] / 2))
+        sizes.append(min(max(taken, 1), most))
+        start += sizes[-1]
+    return sizes
+
+
 NEVER = 2**62
 """Nanoseconds no step reaches: no plan of that kind fits."""
 
@@ -77,6 +100,8 @@ def _groups(coefficients: Coefficients) -> Iterator[_Even]:
     for p, v in np.unique(pairs, axis=0).tolist():
         rows = np.flatnonzero((pairs[:, 0] == p) & (pairs[:, 1] == v))
         sizes = uniform_counts(len(kinds) // v, p)
+        if p > 1 and kinds.max():
+            sizes = balanced_counts(coefficients.chunk.stage, int(rows[0]), kinds, p)
         edges = np.concatenate([[0], np.cumsum(sizes)])
         counts = [
             np.bincount(kinds[a:b], minlength=kinds.max() + 1) for a, b in zip(edges, edges[1:], strict=False)

@@ -83,13 +83,21 @@ class Leaf:
 
     def _layers(self) -> None:
         """All layers are held; where kinds differ, each stage starts where the one before ended."""
-        held = [self.column(stage, 1) for stage in self._stages()]
-        self.model.add(sum(held) == self.options.layers)
-        if self.options.contiguous:
-            start: Any = 0
-            for stage in self._stages():
-                self.model.add(self.column(stage, 0) == start)
-                start = start + held[stage]
+        if not self.options.contiguous:
+            self.model.add(sum(self.column(stage, 1) for stage in self._stages()) == self.options.layers)
+            return
+        for before in list(self._stages())[:-1]:
+            ended, started = self._by_depth(before, True), self._by_depth(before + 1, False)
+            for depth in sorted(ended.keys() | started.keys()):
+                self.model.add(sum(ended.get(depth, [])) == sum(started.get(depth, [])))
+
+    def _by_depth(self, stage: int, ends: bool) -> dict[int, list[Any]]:
+        """Options of a stage by the depth at which they end, or start."""
+        found: dict[int, list[Any]] = {}
+        for k, tables in enumerate(self.options.tables):
+            for option, pick in zip(tables[stage].tolist(), self.uses[k][stage], strict=True):
+                found.setdefault(option[0] + option[1] if ends else option[0], []).append(pick)
+        return found
 
     def _host(self) -> None:
         """Offloaded states of the stages that share a node fit its host memory."""

@@ -124,12 +124,9 @@ class RowTable:
 
     def options(self, stage: int, word: str, every: bool, starts: range, lengths: range) -> Ints:
         """Options of a stage that fit its card, for one way of recomputing; columns as FIELDS."""
-        whole = int(self.prefix.shape[0]) - 1
-        spans = [(start, length) for start in starts for length in lengths if start + length <= whole]
-        picks = [self._picks(word, every, start, length) for start, length in spans]
-        if not any(len(pick) for pick in picks):
+        picked = self._picks(word, every, self._spans(starts, lengths))
+        if not len(picked):
             return np.zeros((0, len(FIELDS)), dtype=np.int64)
-        picked = np.concatenate(picks)
         counts = self._counts(picked)
         c = self.coefficients
         spare = np.full(len(picked), 2**40, dtype=np.int64)
@@ -149,19 +146,37 @@ class RowTable:
         fitting: Ints = np.concatenate(columns, axis=1)[spare >= 0]
         return fitting
 
-    def _picks(self, word: str, every: bool, start: int, length: int) -> Ints:
-        """(start, layers, full, selective, offloaded) of one span of layers."""
+    def _spans(self, starts: range, lengths: range) -> Ints:
+        """(start, layers) of all spans that lie within the stack."""
+        grid = np.stack(np.meshgrid(np.array(starts), np.array(lengths), indexing="ij"), axis=-1)
+        spans: Ints = grid.reshape(-1, 2).astype(np.int64)
+        return spans[spans.sum(axis=1) < len(self.prefix)]
+
+    def _picks(self, word: str, every: bool, spans: Ints) -> Ints:
+        """(start, layers, full, selective, offloaded) of each span, for one way of recomputing."""
         if word == "free":
-            pairs = self._free_pairs(length, every)
-        elif word == "none":
-            pairs = np.zeros((1, 2), dtype=np.int64)
+            picks = [self._free_picks(span, every) for span in spans]
+            return np.concatenate(picks) if picks else np.zeros((0, 5), dtype=np.int64)
+        if word == "none":
+            number = np.zeros(len(spans), dtype=np.int64)
+        elif every:
+            number = spans[:, 1]
         else:
-            numbers = [length] if every else range(1, length + 1)
-            pairs = np.array([[n, 0] if word == "full" else [0, n] for n in numbers], dtype=np.int64)
-        offloads = self._offloads(length)
+            repeats = spans[:, 1]
+            spans = np.repeat(spans, repeats, axis=0)
+            number = np.arange(len(spans)) - np.repeat(np.cumsum(repeats) - repeats, repeats) + 1
+        none = np.zeros(len(spans), dtype=np.int64)
+        pair = (none, number) if word == "selective" else (number, none)
+        offloaded = spans[:, 1] * self.chunks if self.coefficients.folds[self.row] else none
+        return np.column_stack([spans, *pair, offloaded])
+
+    def _free_picks(self, span: Ints, every: bool) -> Ints:
+        """All pairs of recompute and all numbers of offloaded layers of one span."""
+        length = int(span[1])
+        pairs, offloads = self._free_pairs(length, every), self._offloads(length)
         grid = np.repeat(pairs, len(offloads), axis=0)
         tail = np.tile(offloads, len(pairs))[:, None]
-        head = np.broadcast_to(np.array([start, length], dtype=np.int64), (len(grid), 2))
+        head = np.broadcast_to(span, (len(grid), 2))
         return np.concatenate([head, grid, tail], axis=1)
 
     def _free_pairs(self, length: int, every: bool) -> Ints:
@@ -252,7 +267,7 @@ def _tables(table: RowTable, way: Mode, longest: int) -> list[Ints]:
     layers = table.prefix.shape[0] - 1
     found = []
     for stage in range(table.stages):
-        starts = _starts(stage, table.stages, layers) if several else range(1)
+        starts = _starts(stage, table.stages, layers, longest) if several else range(1)
         lengths = _lengths(table.stages, layers, longest, freedom)
         options = table.options(stage, way.word, way.every, starts, lengths)
         if stage == table.stages - 1 and several:
@@ -261,9 +276,10 @@ def _tables(table: RowTable, way: Mode, longest: int) -> list[Ints]:
     return found
 
 
-def _starts(stage: int, stages: int, layers: int) -> range:
-    """Depths at which a stage may start when every stage holds a layer."""
-    return range(1) if stage == 0 else range(stage, layers - (stages - stage) + 1)
+def _starts(stage: int, stages: int, layers: int, longest: int) -> range:
+    """Depths at which a stage may start: stages before and after it hold 1 to `longest` layers each."""
+    left = stages - stage
+    return range(max(stage, layers - left * longest), min(stage * longest, layers - left) + 1)
 
 
 def _lengths(stages: int, layers: int, longest: int, freedom: str) -> range:

@@ -26,6 +26,10 @@ SEVERAL = {
 }
 
 
+OWN = {"PRODUCTS", "KEPT_PRODUCTS", "KEPT_ATTENTION"}
+"""Constants of the parts themselves, the same in every plan."""
+
+
 def text_of(strategy: Strategy) -> str:
     """The module written for `strategy`."""
     return emit(plan(strategy), "fsdp")["fsdp_plan.py"]
@@ -37,7 +41,7 @@ def constants(tree: ast.Module) -> dict[str, Any]:
     for node in tree.body:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             name = node.targets[0].id
-            if name.isupper() and name != "SAVED_OPS":
+            if name.isupper() and name not in OWN:
                 value = node.value
                 found[name] = value.attr if isinstance(value, ast.Attribute) else ast.literal_eval(value)
     return found
@@ -119,7 +123,8 @@ WRONG: dict[str, dict[str, Any]] = {
     "no shard axis": {"axes": {"tp": 8}},
     "an unknown axis": {"axes": {"dp_shard": 4, "pp": 2}},
     "more layers recomputed than there are": {"recompute_full_layers": 5},
-    "more layers offloaded than there are": {"offloaded_layers": 5},
+    "more layers offloaded than there are": {"offloaded_layers": 5, "offload_root": True},
+    "layers offloaded without the root": {"offloaded_layers": 4},
     "a batch the ranks do not make": {"global_batch_size": 9},
     "sequence parallel alone": {"sequence_parallel": True},
     "a word for a number": {"layers": "4"},
@@ -183,8 +188,8 @@ CANNOT: dict[str, tuple[Strategy, Transformer, str, str]] = {
         "offload_optimizer",
         "together",
     ),
-    "offload of no layer": (
-        fsdp(3, 8, offload_optimizer="cpu", offload_params="cpu"),
+    "layers offloaded without the word": (
+        fsdp(3, 8, stages=stage(offloaded_layers=1)),
         tiny(),
         "offloaded_layers",
         "contradicts",

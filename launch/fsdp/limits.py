@@ -48,7 +48,7 @@ def _offload(strategy: Strategy) -> Iterator[Objection]:
         reason = "FSDP offloads weights, gradients and optimizer states together"
         yield Objection("offload_optimizer", strategy.offload_optimizer, reason)
     layers = sum(stage.offloaded_layers for stage in strategy.stages)
-    if (layers > 0) != (strategy.offload_params == "cpu"):
+    if layers and strategy.offload_params == "none":
         yield Objection("offloaded_layers", layers, f"contradicts offload_params {strategy.offload_params}")
 
 

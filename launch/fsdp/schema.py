@@ -30,6 +30,7 @@ class FsdpPlan(BaseModel):
     reshard_after_forward: bool
     recompute_full_layers: Part
     recompute_selective_layers: Part
+    offload_root: bool
     offloaded_layers: Part
     sequence_parallel: bool
     compiled_layers: bool
@@ -44,8 +45,8 @@ class FsdpPlan(BaseModel):
             raise ValueError(f"axes {self.axes} do not make a world of {self.world_size} with dp_shard")
         if self.recompute_full_layers + self.recompute_selective_layers > self.layers:
             raise ValueError("more layers recomputed than there are")
-        if self.offloaded_layers > self.layers:
-            raise ValueError("more layers offloaded than there are")
+        if self.offloaded_layers > (self.layers if self.offload_root else 0):
+            raise ValueError("more layers offloaded than there are, or layers without the root")
         ranks = self.world_size // self.axes.get("tp", 1)
         if ranks * self.micro_batch_size * self.gradient_accumulation_steps != self.global_batch_size:
             raise ValueError(f"{ranks} ranks do not process {self.global_batch_size} sequences a step")

@@ -35,6 +35,7 @@ def decisions(plan: Plan) -> FsdpPlan:
             "reshard_after_forward": strategy.reshard_after_forward,
             "recompute_full_layers": stage.recompute_full_layers,
             "recompute_selective_layers": stage.recompute_selective_layers,
+            "offload_root": strategy.offload_params == "cpu",
             "offloaded_layers": stage.offloaded_layers,
             "sequence_parallel": strategy.sequence_parallel,
             "compiled_layers": compiled(strategy),
@@ -137,7 +138,8 @@ def _faces(tensor: bool, recompute: bool, chosen: FsdpPlan) -> str:
     if chosen.compiled_layers:
         steps += ["    for layer in layers:", "        layer.compile()"]
     steps += ["    precision = MixedPrecisionPolicy(param_dtype=COMPUTE_DTYPE, reduce_dtype=REDUCE_DTYPE)"]
-    steps += ["    shard_layers(model, layers, mesh, precision, RESHARD_AFTER_FORWARD, OFFLOADED_LAYERS)"]
+    steps += ["    offload = OFFLOAD_ROOT, OFFLOADED_LAYERS"]
+    steps += ["    shard_layers(model, layers, mesh, precision, RESHARD_AFTER_FORWARD, *offload)"]
     entropy = "torch.compile(cross_entropy)" if chosen.compiled_loss else "cross_entropy"
     return _FACES.format(steps="\n".join(steps), entropy=entropy)
 

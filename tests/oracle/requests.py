@@ -287,16 +287,16 @@ def zero(rng: Random) -> dict[str, Any]:
     return asked(rng, transformer, machines, (8, 16), choose)
 
 
-MACHINES_OF = (
+MACHINES_OF: tuple[tuple[str, list[str] | None], ...] = (
+    ("p3dn.24xlarge", None),
     ("p3dn.24xlarge", None),
     ("p3dn.24xlarge", ["fp16", "bf16"]),
-    ("dgx-a100-40gb", ["fp16", "fp8"]),
-    ("dgx-h100", ["fp8"]),
+    ("dgx-a100-40gb", ["fp16"]),
+    ("dgx-a100-40gb", ["fp32", "fp8"]),
+    ("dgx-h100", ["fp32"]),
     ("dgx-h100", ["fp8"]),
     ("ws-8x-rtx-4090", ["fp8"]),
     ("dgx-b200", ["fp8", "fp32"]),
-    ("dgx-h100", ["fp32"]),
-    ("dgx-a100-40gb", ["fp32"]),
     ("dgx-b200", ["mxfp8"]),
 )
 """Cards with precisions; an old card has fp16 alone, and not each has 8-bit arithmetic."""

@@ -14,11 +14,12 @@ def shard_layers(
     mesh: DeviceMesh,
     precision: MixedPrecisionPolicy,
     reshard_after_forward: bool,
-    offloaded: int,
+    offload_root: bool,
+    offloaded_layers: int,
 ) -> None:
     """Shard each layer, then the root (embedding, final norm, head), which stays gathered in a step.
 
-    The last `offloaded` layers, and the root when that is all of them, live in host memory.
+    With `offload_root` the root and the last `offloaded_layers` layers live in host memory.
     """
     axes = tuple(name for name in mesh.mesh_dim_names if name != "tp")
     host = CPUOffloadPolicy(pin_memory=torch.cuda.is_available())
@@ -27,8 +28,8 @@ def shard_layers(
             layer,
             mesh=mesh[axes],
             mp_policy=precision,
-            offload_policy=host if index >= len(layers) - offloaded else OffloadPolicy(),
+            offload_policy=host if index >= len(layers) - offloaded_layers else OffloadPolicy(),
             reshard_after_forward=reshard_after_forward,
         )
-    root = host if offloaded == len(layers) else OffloadPolicy()
+    root = host if offload_root else OffloadPolicy()
     fully_shard(model, mesh=mesh[axes], mp_policy=precision, offload_policy=root)

@@ -44,6 +44,7 @@ REDUCE_DTYPE = torch.float32
 RESHARD_AFTER_FORWARD = False
 RECOMPUTE_FULL_LAYERS = 0
 RECOMPUTE_SELECTIVE_LAYERS = 0
+OFFLOAD_ROOT = False
 OFFLOADED_LAYERS = 0
 SEQUENCE_PARALLEL = False
 COMPILED_LAYERS = True
@@ -114,11 +115,12 @@ def shard_layers(
     mesh: DeviceMesh,
     precision: MixedPrecisionPolicy,
     reshard_after_forward: bool,
-    offloaded: int,
+    offload_root: bool,
+    offloaded_layers: int,
 ) -> None:
     """Shard each layer, then the root (embedding, final norm, head), which stays gathered in a step.
 
-    The last `offloaded` layers, and the root when that is all of them, live in host memory.
+    With `offload_root` the root and the last `offloaded_layers` layers live in host memory.
     """
     axes = tuple(name for name in mesh.mesh_dim_names if name != "tp")
     host = CPUOffloadPolicy(pin_memory=torch.cuda.is_available())
@@ -127,10 +129,10 @@ def shard_layers(
             layer,
             mesh=mesh[axes],
             mp_policy=precision,
-            offload_policy=host if index >= len(layers) - offloaded else OffloadPolicy(),
+            offload_policy=host if index >= len(layers) - offloaded_layers else OffloadPolicy(),
             reshard_after_forward=reshard_after_forward,
         )
-    root = host if offloaded == len(layers) else OffloadPolicy()
+    root = host if offload_root else OffloadPolicy()
     fully_shard(model, mesh=mesh[axes], mp_policy=precision, offload_policy=root)
 
 
@@ -187,7 +189,8 @@ def apply(model: nn.Module, mesh: DeviceMesh) -> nn.Module:
     for layer in layers:
         layer.compile()
     precision = MixedPrecisionPolicy(param_dtype=COMPUTE_DTYPE, reduce_dtype=REDUCE_DTYPE)
-    shard_layers(model, layers, mesh, precision, RESHARD_AFTER_FORWARD, OFFLOADED_LAYERS)
+    offload = OFFLOAD_ROOT, OFFLOADED_LAYERS
+    shard_layers(model, layers, mesh, precision, RESHARD_AFTER_FORWARD, *offload)
     return model
 
 

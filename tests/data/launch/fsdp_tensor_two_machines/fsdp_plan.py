@@ -17,7 +17,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
-from functools import partial
 from typing import Any
 
 import torch
@@ -60,6 +59,7 @@ REDUCE_DTYPE = torch.float32
 RESHARD_AFTER_FORWARD = True
 RECOMPUTE_FULL_LAYERS = 1
 RECOMPUTE_SELECTIVE_LAYERS = 2
+OFFLOAD_ROOT = False
 OFFLOADED_LAYERS = 0
 SEQUENCE_PARALLEL = True
 COMPILED_LAYERS = False
@@ -168,31 +168,38 @@ def loss_context() -> AbstractContextManager[None]:
     return context
 
 
-SAVED_OPS = tuple(
-    getattr(getattr(torch.ops, space), name).default
-    for space, name in (
-        ("aten", "mm"),
-        ("aten", "addmm"),
-        ("aten", "_scaled_dot_product_flash_attention"),
-        ("aten", "_scaled_dot_product_efficient_attention"),
-        ("aten", "_scaled_dot_product_cudnn_attention"),
-        ("aten", "_scaled_dot_product_flash_attention_for_cpu"),
-        ("_c10d_functional", "reduce_scatter_tensor"),
+PRODUCTS = (torch.ops.aten.mm.default, torch.ops.aten.addmm.default)
+KEPT_PRODUCTS = (1, 3, 5)  # in order of execution; in a Llama layer query, value and gate
+KEPT_ATTENTION = tuple(
+    getattr(torch.ops.aten, name).default
+    for name in (
+        "_scaled_dot_product_flash_attention",
+        "_scaled_dot_product_efficient_attention",
+        "_scaled_dot_product_cudnn_attention",
+        "_scaled_dot_product_flash_attention_for_cpu",
     )
-    if hasattr(getattr(torch.ops, space), name)
+    if hasattr(torch.ops.aten, name)
 )
 
 
-def keep_costly(_context: Any, operation: Any, *_args: Any, **_kwargs: Any) -> CheckpointPolicy:
-    """Selective recomputation: keep what matmuls and attention return, compute the rest again."""
-    return CheckpointPolicy.MUST_SAVE if operation in SAVED_OPS else CheckpointPolicy.PREFER_RECOMPUTE
+def selective_contexts() -> Any:
+    """Partial recomputation: attention and every second matrix product are kept, the rest done again."""
+    counts = {False: 0, True: 0}
+
+    def policy(context: Any, operation: Any, *_args: Any, **_kwargs: Any) -> CheckpointPolicy:
+        kept = operation in KEPT_ATTENTION
+        if operation in PRODUCTS:
+            counts[context.is_recompute] += 1
+            kept = counts[context.is_recompute] in KEPT_PRODUCTS
+        return CheckpointPolicy.MUST_SAVE if kept else CheckpointPolicy.PREFER_RECOMPUTE
+
+    return create_selective_checkpoint_contexts(policy)
 
 
 def recompute_layers(layers: nn.ModuleList, full: int, selective: int) -> None:
     """Wrap the first `full` layers to be recomputed whole, the next `selective` in part."""
-    contexts = partial(create_selective_checkpoint_contexts, keep_costly)
     for index in range(full + selective):
-        options = {} if index < full else {"context_fn": contexts}
+        options = {} if index < full else {"context_fn": selective_contexts}
         layers[index] = checkpoint_wrapper(
             layers[index], checkpoint_impl=CheckpointImpl.NO_REENTRANT, preserve_rng_state=True, **options
         )
@@ -204,11 +211,12 @@ def shard_layers(
     mesh: DeviceMesh,
     precision: MixedPrecisionPolicy,
     reshard_after_forward: bool,
-    offloaded: int,
+    offload_root: bool,
+    offloaded_layers: int,
 ) -> None:
     """Shard each layer, then the root (embedding, final norm, head), which stays gathered in a step.
 
-    The last `offloaded` layers, and the root when that is all of them, live in host memory.
+    With `offload_root` the root and the last `offloaded_layers` layers live in host memory.
     """
     axes = tuple(name for name in mesh.mesh_dim_names if name != "tp")
     host = CPUOffloadPolicy(pin_memory=torch.cuda.is_available())
@@ -217,10 +225,10 @@ def shard_layers(
             layer,
             mesh=mesh[axes],
             mp_policy=precision,
-            offload_policy=host if index >= len(layers) - offloaded else OffloadPolicy(),
+            offload_policy=host if index >= len(layers) - offloaded_layers else OffloadPolicy(),
             reshard_after_forward=reshard_after_forward,
         )
-    root = host if offloaded == len(layers) else OffloadPolicy()
+    root = host if offload_root else OffloadPolicy()
     fully_shard(model, mesh=mesh[axes], mp_policy=precision, offload_policy=root)
 
 
@@ -277,7 +285,8 @@ def apply(model: nn.Module, mesh: DeviceMesh) -> nn.Module:
     cut_tensors(model, layers, mesh["tp"], SEQUENCE_PARALLEL)
     recompute_layers(layers, RECOMPUTE_FULL_LAYERS, RECOMPUTE_SELECTIVE_LAYERS)
     precision = MixedPrecisionPolicy(param_dtype=COMPUTE_DTYPE, reduce_dtype=REDUCE_DTYPE)
-    shard_layers(model, layers, mesh, precision, RESHARD_AFTER_FORWARD, OFFLOADED_LAYERS)
+    offload = OFFLOAD_ROOT, OFFLOADED_LAYERS
+    shard_layers(model, layers, mesh, precision, RESHARD_AFTER_FORWARD, *offload)
     return model
 
 

@@ -1,0 +1,81 @@
+"""The search against an exhaustive one: 500 random small requests, and what their optima covered."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import NamedTuple
+
+import pytest
+from oracle.brute import Answer, brute, faults
+from oracle.coverage import Coverage
+from oracle.requests import request
+
+from shardwise.models import Strategy
+from shardwise.plans import Request
+from shardwise.solver.search import Outcome, Search
+
+REQUESTS = 500
+BLOCK = 25
+
+
+class Compared(NamedTuple):
+    """One request, the plan the search found, what the exhaustive search tried, and where they differ."""
+
+    seed: int
+    request: Request
+    strategy: Strategy | None
+    answer: Answer
+    differences: list[str]
+
+
+def differences(asked: Request, outcome: Outcome, answer: Answer) -> list[str]:
+    """What a search got wrong, in words."""
+    found, tally = outcome.best, outcome.tally
+    step = found.step_ns if found else None
+    wrong = []
+    if step != answer.step_ns:
+        wrong.append(f"step {step}, exhaustive {answer.step_ns} by {answer.best}")
+    if not outcome.proved or outcome.bound_ns != step:
+        wrong.append(f"proved {outcome.proved} with bound {outcome.bound_ns}")
+    if tally.rows - tally.rule != len(answer.rows):
+        wrong.append(f"{tally.rows - tally.rule} rows kept by rules, exhaustive {len(answer.rows)}")
+    if sum(tally.excluded().values()) + (found is not None) != tally.rows:
+        wrong.append(f"excluded {tally.excluded()} of {tally.rows} rows")
+    return wrong + (faults(asked, found.strategy, found.step_ns) if found else [])
+
+
+@cache
+def compared(block: int) -> tuple[Compared, ...]:
+    """The requests of one block, asked both ways."""
+    done = []
+    for seed in range(block * BLOCK, (block + 1) * BLOCK):
+        asked = request(seed)
+        outcome, answer = Search(asked).run(), brute(asked)
+        strategy = outcome.best.strategy if outcome.best else None
+        done.append(Compared(seed, asked, strategy, answer, differences(asked, outcome, answer)))
+    return tuple(done)
+
+
+@pytest.mark.parametrize("block", range(REQUESTS // BLOCK))
+def test_search_equals_an_exhaustive_one(block: int) -> None:
+    """Feasibility, step time and the number of legal rows are equal, and the plan is legal and takes that step.
+
+    The exhaustive search prices the plan's row alone; which of several equal plans is returned is free.
+    """
+    wrong = {f"seed {one.seed}": one.differences for one in compared(block) if one.differences}
+    assert wrong == {}
+
+
+def test_the_requests_cover_the_space(capsys: pytest.CaptureFixture[str]) -> None:
+    """A quarter is infeasible, a quarter has uneven stages, each value of each knob is optimal ten times."""
+    coverage = Coverage()
+    for block in range(REQUESTS // BLOCK):
+        for one in compared(block):
+            coverage.add(one.request, one.strategy, one.answer.tried)
+    with capsys.disabled():
+        print(f"\n{coverage.line()}")
+
+    assert coverage.requests == REQUESTS
+    assert coverage.infeasible >= REQUESTS / 4
+    assert coverage.uneven >= REQUESTS / 4
+    assert coverage.rare == {}
