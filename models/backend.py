@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Literal
+from typing import Any, Literal
 
 from ..inputs import Frozen
 from .recipe import Recipe, recipe, table
-from .strategy import BackendName, GradientDtype, Precision, Recompute
+from .strategy import BackendName, GradientDtype, Precision, Recompute, Strategy
 from .training import Optimizer
 
 Freedom = Literal["free", "same", "all", "even"]
@@ -103,3 +103,13 @@ def backends() -> dict[str, Backend]:
 def backend(name: str) -> Backend:
     """The backend `name` (one of `strategy.BACKENDS`)."""
     return backends()[name]
+
+
+def derived_words(strategy: Strategy) -> dict[str, Any]:
+    """Words that follow from a strategy's choices and its backend, as answers tell them."""
+    return {
+        "recompute": strategy.recompute,
+        "pipeline_schedule": strategy.pipeline_schedule,
+        "context_parallel_kind": strategy.context_parallel_kind,
+        "overlap": backend(strategy.backend).overlap.model_dump(),
+    }

@@ -115,6 +115,11 @@ class Strategy(Frozen):
             return "none"
         return "interleaved" if self.virtual_pipeline > 1 else "1f1b"
 
+    @property
+    def context_parallel_kind(self) -> Literal["none", "ring"]:
+        """How context ranks exchange keys and values."""
+        return "ring" if self.context_parallel > 1 else "none"
+
     def row(self) -> dict[str, Any]:
         """The global choices alone, by name."""
         return self.model_dump(exclude={"stages"})

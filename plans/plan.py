@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from ..inputs import Frozen
 from ..models.strategy import Strategy
@@ -117,7 +117,7 @@ class Alternative(Frozen):
     """The best plan of another class and what it loses."""
 
     name: str
-    strategy: dict[str, Any]
+    strategy: Strategy
     step_seconds: float
     memory_bytes: int
     loss_percent: float
@@ -144,12 +144,12 @@ class Notice(Frozen):
 class Buckets(Frozen):
     """Buffer sizes the ledger priced, in elements: the launch files carry the same numbers."""
 
-    reduce_bucket_elements: int
-    allgather_bucket_elements: int
-    prefetch_bucket_elements: int
-    max_live_parameters: int
-    persistence_threshold: int
-    sub_group_elements: int
+    reduce_bucket_elements: int = Field(ge=1)
+    allgather_bucket_elements: int = Field(ge=1)
+    prefetch_bucket_elements: int = Field(ge=1)
+    max_live_parameters: int = Field(ge=1)
+    persistence_threshold: int = Field(ge=0)
+    sub_group_elements: int = Field(ge=1)
 
 
 class Plan(Frozen):
@@ -184,6 +184,8 @@ class Conflict(Frozen):
 
 class Cure(Frozen):
     """One change after which a plan exists, found by solving again."""
+
+    model_config = ConfigDict(populate_by_name=True)
 
     change: str
     set: str

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 from ..inputs import InputError
 from ..inputs.files import parse_json
 from ..models import Strategy
+from ..models.backend import derived_words
 from .complete import DERIVED
 from .origin import as_input_error
 from .plan import Plan
@@ -26,7 +27,7 @@ def answer_of(outcome: BaseModel) -> dict[str, Any]:
     """The JSON object of an outcome; each strategy in it also tells the words that follow from it."""
     data: dict[str, Any] = _told(outcome.model_dump(mode="json", by_alias=True))
     if isinstance(outcome, Plan):
-        data["strategy"]["writable_by"] = list(outcome.writable_by)
+        data["strategy"] |= {"writable_by": list(outcome.writable_by), "placement": outcome.placement}
     return data
 
 
@@ -39,7 +40,7 @@ def _is_strategy(data: dict[str, Any]) -> bool:
 
 
 def _told(data: Any) -> Any:
-    """`data` with `recompute` and `pipeline_schedule` beside the choices of each strategy in it."""
+    """`data` with the words that follow beside the choices of each strategy in it."""
     if isinstance(data, list):
         return [_told(value) for value in data]
     if not isinstance(data, dict):
@@ -47,7 +48,7 @@ def _told(data: Any) -> Any:
     told = {key: _told(value) for key, value in data.items()}
     if _is_strategy(data):
         strategy = Strategy.model_validate(_bare(data))
-        told |= {"recompute": strategy.recompute, "pipeline_schedule": strategy.pipeline_schedule}
+        told |= derived_words(strategy)
     return told
 
 
@@ -76,11 +77,7 @@ def read_plan(source: str) -> Plan:
         version, reason = data.get("schema_version", "nothing"), "is no plan this version reads"
         raise InputError("plan.schema_version", version, name, reason, legal=["1"])
     try:
-        plan = Plan.model_validate_json(json.dumps(_bare(data)))
-        for other in plan.alternatives:
-            if _is_strategy(other.strategy):
-                Strategy.model_validate(other.strategy)
-        return plan
+        return Plan.model_validate_json(json.dumps(_bare(data)))
     except ValidationError as error:
         raise as_input_error(error, {"plan": name}, "plan", Plan) from None
     except RecursionError:

@@ -30,7 +30,7 @@ def _alternative(request: Request, plan: Plan, name: str, found: Found, why: str
     loss = found.step_ns / round(plan.time.step_seconds * 1e9) - 1.0
     return Alternative(
         name=name,
-        strategy=found.strategy.model_dump(mode="json"),
+        strategy=found.strategy,
         step_seconds=seconds(found.step_ns),
         memory_bytes=ledger.peak_kib * 1024,
         loss_percent=round(100.0 * loss, 4),

@@ -147,13 +147,11 @@ def _cures(request: Request) -> Iterator[Cure]:
         if found is not None:
             to = _value_to_set(field, value, found)
             yield Cure(
-                **{
-                    "change": change,
-                    "set": f"{field}={to}",
-                    "from": _now(request, field),
-                    "to": to,
-                    "resulting_step_seconds": seconds(found.step_ns),
-                }
+                change=change,
+                set=f"{field}={to}",
+                from_=_now(request, field),
+                to=to,
+                resulting_step_seconds=seconds(found.step_ns),
             )
     nodes = _more_nodes(request)
     if nodes is not None:
@@ -198,13 +196,11 @@ def _more_nodes(request: Request) -> Cure | None:
             found, high = fewer, nodes
             break
     return Cure(
-        **{
-            "change": "take more nodes",
-            "set": f"cluster.nodes={high}",
-            "from": str(request.cluster.nodes),
-            "to": str(high),
-            "resulting_step_seconds": seconds(found.step_ns),
-        }
+        change="take more nodes",
+        set=f"cluster.nodes={high}",
+        from_=str(request.cluster.nodes),
+        to=str(high),
+        resulting_step_seconds=seconds(found.step_ns),
     )
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ..costs.columns import Strategies
 from ..models import Strategy, divisors
 from ..models.backend import Backend, backend
 from ..plans import Breach, Request
+from .space import cut_by
 
 
 def breaches(request: Request, strategy: Strategy) -> tuple[Breach, ...]:
@@ -17,7 +19,24 @@ def breaches(request: Request, strategy: Strategy) -> tuple[Breach, ...]:
         *_shape(request, strategy),
         *_states(known, strategy),
         *_stages(known, strategy),
+        *_asked(request, strategy),
     )
+
+
+def _asked(request: Request, strategy: Strategy) -> Iterator[Breach]:
+    """What the request itself does not allow: its lists, its rules, the tier of tensor parallel."""
+    for name in type(request.choose).model_fields:
+        allowed = getattr(request.choose, name)
+        if name == "rules" or not allowed or getattr(strategy, name) in allowed:
+            continue
+        listed = ", ".join(str(value) for value in allowed)
+        reason = f"{name} {getattr(strategy, name)} is not among the values the request allows: {listed}"
+        yield Breach(rule=name, reason=reason, origin=request.origin(f"choose.{name}"))
+    for field, kept in cut_by(request, Strategies.of([strategy])).items():
+        if not kept[0]:
+            name, _, text = field.partition(": ")
+            reason = f"the strategy does not obey {text or name}"
+            yield Breach(rule=name, reason=reason, origin=request.origin(name))
 
 
 def _axes(known: Backend, strategy: Strategy) -> Iterator[Breach]:

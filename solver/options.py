@@ -150,7 +150,8 @@ class RowTable:
         """(start, layers) of all spans that lie within the stack."""
         grid = np.stack(np.meshgrid(np.array(starts), np.array(lengths), indexing="ij"), axis=-1)
         spans: Ints = grid.reshape(-1, 2).astype(np.int64)
-        return spans[spans.sum(axis=1) < len(self.prefix)]
+        inside: Ints = spans[spans.sum(axis=1) < len(self.prefix)]
+        return inside
 
     def _picks(self, word: str, every: bool, spans: Ints) -> Ints:
         """(start, layers, full, selective, offloaded) of each span, for one way of recomputing."""
