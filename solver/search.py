@@ -27,8 +27,9 @@ MASTER_ROWS = 200
 """Rows a master holds at most."""
 
 ROW_SECONDS = 2e-6
+PRICED_SECONDS = 2e-5
 OPTION_SECONDS = 1e-3
-"""Deterministic seconds charged for a row priced and for a row's option tables."""
+"""Deterministic seconds charged for a row listed, a row's memory priced, and a row's option tables."""
 
 
 @dataclass
@@ -67,7 +68,6 @@ class Outcome:
     bound_ns: int | None
     proved: bool
     tally: Tally
-    runners: tuple[Found, ...] = ()
 
 
 @dataclass
@@ -78,7 +78,6 @@ class Search:
     time_limit: float | None = None
     tally: Tally = field(default_factory=Tally)
     best: Found | None = None
-    found: list[Found] = field(default_factory=list)
     limit_ns: int = NEVER - 1
 
     def __post_init__(self) -> None:
@@ -119,7 +118,7 @@ class Search:
         """(bound, coefficients, row) of rows that may hold a plan within the limit, by rising bound."""
         bounds = time_bound(coefficients)
         order = np.argsort(bounds, kind="stable")
-        kept: list[tuple[int, Coefficients, int]] = []
+        parts: list[tuple[Coefficients, Ints, Bools]] = []
         done = 0
         for batch in _batches(order):
             worth: Ints = batch[bounds[batch] <= self.limit_ns]
@@ -129,17 +128,20 @@ class Search:
             part = coefficients.take(worth)
             fits = can_fit(part)
             self.tally.infeasible += int((~fits).sum())
-            self._charge(ROW_SECONDS * len(worth) * 10)
+            self._charge(PRICED_SECONDS * len(worth))
             self.limit_ns = min(self.limit_ns, self._uniform(part, fits))
-            near = fits & within(part, bounds[worth], self.limit_ns)
-            self.tally.bound += int((fits & ~near).sum())
-            kept += [(int(bounds[worth[i]]), part, int(i)) for i in np.flatnonzero(near)]
+            parts.append((part, bounds[worth], fits))
             if len(worth) < len(batch):
                 break
         self.tally.bound += len(bounds) - done
-        alive = [entry for entry in kept if entry[0] <= self.limit_ns]
-        self.tally.bound += len(kept) - len(alive)
-        return alive
+        return [entry for part, some, fits in parts for entry in self._near(part, some, fits)]
+
+    def _near(self, part: Coefficients, bounds: Ints, fits: Bools) -> Iterator[tuple[int, Coefficients, int]]:
+        """Rows of a part that may still be within the limit, now that every part has told its incumbent."""
+        near = fits & within(part, bounds, self.limit_ns)
+        self.tally.bound += int((fits & ~near).sum())
+        for row in np.flatnonzero(near):
+            yield int(bounds[row]), part, int(row)
 
     def _uniform(self, part: Coefficients, fits: Bools) -> int:
         return int(np.where(fits, uniform(part), NEVER).min(initial=NEVER))
@@ -157,12 +159,10 @@ class Search:
             position += len(batch)
             size = min(size * 4, MASTER_ROWS)
         self.tally.bound += len(open_rows) - position
-        runners = tuple(sorted(self.found, key=lambda f: (f.step_ns, f.key)))
-        return Outcome(self.best, self.best.step_ns if self.best else None, True, self.tally, runners)
+        return Outcome(self.best, self.best.step_ns if self.best else None, True, self.tally)
 
     def _stopped(self, bound: int) -> Outcome:
-        runners = tuple(sorted(self.found, key=lambda f: (f.step_ns, f.key)))
-        return Outcome(self.best, bound, False, self.tally, runners)
+        return Outcome(self.best, bound, False, self.tally)
 
     def _batch(self, batch: list[tuple[int, Coefficients, int]]) -> int | None:
         """Close every row of a batch; the least open bound if time ran out."""
@@ -223,7 +223,6 @@ class Search:
         """A better plan: from now on only a strictly faster one is of interest."""
         _, part, row = entry
         found = Found(strategy_of(part.strategies, row, plan), plan.step_ns, part.strategies.key(row))
-        self.found.append(found)
         self.best = found
         self.limit_ns = plan.step_ns - 1
 
