@@ -201,20 +201,32 @@ class RowTable:
 def undominated(table: Ints) -> Ints:
     """Options no other of the same start and layers beats in chunk, tail and host at once.
 
-    Offloading more costs tail and host alike, so a walk by (tail, host, chunk) keeps the falling ones.
+    Tail and host depend on the layers offloaded alone, so of each such number the shortest chunk (then
+    most spare memory, then least recompute) stays; among these a walk by (tail, host) drops the rest.
     """
-    start, layers, full, selective, offloaded, chunk, tail, host, spare = table.T
-    order = np.lexsort((offloaded, full + selective, full, -spare, chunk, host, tail, layers, start))
+    start, layers, full, selective, offloaded, chunk, _, _, spare = table.T
+    order = np.lexsort((full, full + selective, -spare, chunk, offloaded, layers, start))
     sorted_table = table[order]
+    keys = sorted_table[:, [0, 1, 4]]
+    first = np.ones(len(table), dtype=np.bool_)
+    first[1:] = (keys[1:] != keys[:-1]).any(axis=1)
+    shortest: Ints = sorted_table[first]
+    several = (shortest[1:, :2] == shortest[:-1, :2]).all(axis=1).any()
+    return _walked(shortest) if several else shortest
+
+
+def _walked(table: Ints) -> Ints:
+    """Options with several numbers of offloaded layers: those not beaten in tail, host and chunk."""
+    start, layers, _, _, offloaded, chunk, tail, host, _ = table.T
+    ordered = table[np.lexsort((offloaded, chunk, host, tail, layers, start))]
     kept: list[int] = []
-    best: dict[tuple[int, int], list[tuple[int, int]]] = {}
-    for index, option in enumerate(sorted_table.tolist()):
-        seen = best.setdefault((option[0], option[1]), [])
-        if any(h <= option[7] and u <= option[5] for h, u in seen):
-            continue
-        seen.append((option[7], option[5]))
-        kept.append(index)
-    found: Ints = sorted_table[kept]
+    seen: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    for index, option in enumerate(ordered.tolist()):
+        better = seen.setdefault((option[0], option[1]), [])
+        if not any(host <= option[7] and chunk <= option[5] for host, chunk in better):
+            better.append((option[7], option[5]))
+            kept.append(index)
+    found: Ints = ordered[kept]
     return found
 
 
