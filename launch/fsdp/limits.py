@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...models import Attention
 from ...models.divisors import divisors
 from ...models.stack import stack
 from ...models.strategy import Strategy
-from ...models.transformer import Transformer
+from ...models.transformer import Block, Transformer
 from ..families import families, family
 from ..objections import backend_objections
 from ..refused import Objection
@@ -59,7 +60,7 @@ def _tensor(strategy: Strategy, model: Transformer) -> Iterator[Objection]:
         able = ", ".join(name for name, entry in sorted(families().items()) if entry.cuts_as_llama)
         reason = f"a tensor-parallel plan is written for {able}, not for family {model.family}"
         yield Objection("tensor_parallel", size, reason)
-    if any(kind.attention.qk_norm != "none" or kind.feed_forward.experts for kind in model.kinds):
+    if not all(_plain(kind) for kind in model.kinds):
         yield Objection(
             "tensor_parallel", size, "norms of queries and keys, and experts, have no written cut"
         )
@@ -72,3 +73,9 @@ def _tensor(strategy: Strategy, model: Transformer) -> Iterator[Objection]:
             "torch 2.13.0 lost gradients of compiled tensor-parallel layers in our tests; take eager ones"
         )
         yield Objection("software_stack", strategy.software_stack, reason)
+
+
+def _plain(kind: Block) -> bool:
+    """Ordinary attention without norms of queries and keys, ordinary feed-forward."""
+    mixer = kind.attention
+    return isinstance(mixer, Attention) and mixer.qk_norm == "none" and not kind.feed_forward.experts

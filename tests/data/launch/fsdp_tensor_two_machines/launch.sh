@@ -8,6 +8,6 @@ export PYTHONPATH="$here${PYTHONPATH:+:$PYTHONPATH}"
 export PYTORCH_CUDA_ALLOC_CONF="${PYTORCH_CUDA_ALLOC_CONF:-expandable_segments:True}"
 torchrun --nnodes=2 --nproc-per-node=8 \
   --rdzv-backend=c10d --rdzv-endpoint="$MASTER_ADDR:${MASTER_PORT:-29500}" \
-  --rdzv-id="${RUN_ID:-shardwise-dbe07f3e156a96a8}" \
+  --rdzv-id="${RUN_ID:-shardwise-0123456789abcdef}" \
   "${TRAIN_SCRIPT:-train.py}" \
   "$@"
