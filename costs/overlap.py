@@ -21,6 +21,7 @@ from .traffic import (
     hidden_bytes,
     passes,
     reduce_bytes,
+    selective_share,
     tensor_pairs,
     wires,
 )
@@ -54,7 +55,9 @@ def tensor_term(layout: Layout) -> Term:
     one = np.where(layout.strategies.sequence_parallel > 0, pair, whole)
     one = one * stack_constant(layout, "tensor_exposed")
     layer = _kinds([2.0 * tensor_pairs(layout, block) * one for block in layout.blocks])
-    return Term("tensor_comm", "chunk", _TENSOR, ns(layer=layer, full=layer / 2.0, first=one, last=one))
+    part = selective_share(layout)[:, None] * layer / 2.0
+    pieces = ns(layer=layer, full=layer / 2.0, selective=part, first=one, last=one)
+    return Term("tensor_comm", "chunk", _TENSOR, pieces)
 
 
 def context_term(layout: Layout, work: LayerSeconds) -> Term:
@@ -77,7 +80,8 @@ def expert_term(layout: Layout) -> Term:
         [seconds(layout, "all_to_all", dispatched_bytes(layout, block), group) for block in layout.blocks]
     )
     layer = 4.0 * law("expert_exposed") * one
-    return Term("expert_comm", "chunk", _EXPERT, ns(layer=layer, full=layer / 2.0))
+    again = ns(layer=layer, full=layer / 2.0, selective=layer / 2.0)
+    return Term("expert_comm", "chunk", _EXPERT, again)
 
 
 def pipeline_term(layout: Layout) -> Term:

@@ -43,6 +43,16 @@ def tensor_pairs(layout: Layout, block: Block) -> Floats:
     return np.where(own, 2.0 if forward.shared_width else 1.0, 2.0)
 
 
+def selective_share(layout: Layout) -> Floats:
+    """Share of a forward's tensor-parallel collectives that selective recompute repeats.
+
+    Repeating the feed-forward takes one of two pairs; repeating all but saved products takes both
+    gathers and one scatter of four.
+    """
+    mlp = layout.strategies.is_("backend", "megatron")
+    return np.where(mlp, law("selective_tensor_mlp"), law("selective_tensor_op"))
+
+
 def context_bytes(layout: Layout, block: Block) -> Floats:
     """Keys and values one rank sends in one pass round the ring: 2 x 2 kappa T (c-1), split by t."""
     c = layout.strategies.context_parallel
@@ -128,6 +138,7 @@ def traffic_terms(layout: Layout) -> dict[str, tuple[list[Term], Group]]:
                     _TENSOR,
                     layer=tensor_layer,
                     full=tensor_layer / 2,
+                    selective=selective_share(layout)[:, None] * tensor_layer / 2,
                     first=per_pass,
                     last=per_pass,
                 )
@@ -135,7 +146,10 @@ def traffic_terms(layout: Layout) -> dict[str, tuple[list[Term], Group]]:
             tensor,
         ),
         "context": ([_bytes("context", "chunk", _CONTEXT, layer=3.0 * rings, full=rings)], context),
-        "expert": ([_bytes("expert", "chunk", _EXPERT, layer=routed, full=routed / 2)], expert),
+        "expert": (
+            [_bytes("expert", "chunk", _EXPERT, layer=routed, full=routed / 2, selective=routed / 2)],
+            expert,
+        ),
         "pipeline": ([_bytes("pipeline", "chunk", _PIPE, fixed=piped)], layout.pipe_group),
         "data": (_data_terms(layout), layout.shard_group),
     }

@@ -9,6 +9,7 @@ from ..inputs import Frozen
 from .recipe import Recipe, recipe, table
 from .strategy import BackendName, GradientDtype, Precision, Recompute, Strategy
 from .training import Optimizer
+from .transformer import Block, Transformer
 
 Freedom = Literal["free", "same", "all", "even"]
 Offload = Literal["none", "optimizer", "optimizer+params"]
@@ -28,6 +29,15 @@ class Overlap(Frozen):
     gradient_reduce: bool
     parameter_gather: bool
     zero3_gather: bool
+
+
+class TensorParallel(Frozen):
+    """What a backend asks of tensor parallel beyond the model's divisors."""
+
+    families: tuple[str, ...]
+    stack: str
+    """The software stack that runs with tensor_parallel above 1."""
+    loss_kernels: tuple[str, ...]
 
 
 class Backend(Frozen):
@@ -56,8 +66,29 @@ class Backend(Frozen):
     vocab_multiple: int
     """The vocabulary is padded to a multiple of this times tensor_parallel."""
     recipes: dict[Precision, dict[GradientDtype, str]]
+    loss_kernels: tuple[str, ...]
+    optimizers: tuple[Optimizer, ...]
+    gradient_dtype_from_stage: dict[GradientDtype, int]
+    """The least ZeRO stage with gradients of a type, where not 0."""
+    vocab_divides: bool
+    """tensor_parallel must divide the vocabulary, which is not padded."""
+    tensor_parallel: TensorParallel | None
+    because: dict[str, str]
+    """The reason of each rule above, by the field it holds for."""
     limits: tuple[AxisLimit, ...]
     source: str
+
+    def stack_for(self, tensor: int) -> str:
+        """The software stack the backend runs by default with this tensor_parallel."""
+        rule = self.tensor_parallel
+        return rule.stack if rule is not None and tensor > 1 else self.default_stack
+
+    def cuts_tensors_of(self, model: Transformer) -> bool:
+        """Whether the backend has a tensor-parallel plan for the layers of `model`."""
+        if self.tensor_parallel is None:
+            return True
+        plain = all(_plain(kind) for kind in model.kinds)
+        return plain and model.family in self.tensor_parallel.families
 
     def __hash__(self) -> int:
         return hash(self.name)
@@ -68,6 +99,11 @@ class Backend(Frozen):
         """The bytes a parameter, or None where the backend has no such combination."""
         name = self.recipes.get(precision, {}).get(gradient_dtype)
         return None if name is None else with_optimizer(recipe(name), optimizer)
+
+
+def _plain(kind: Block) -> bool:
+    """A layer without experts and without norms on queries and keys."""
+    return not kind.feed_forward.experts and getattr(kind.attention, "qk_norm", "none") == "none"
 
 
 def moment_bytes(optimizer: Optimizer) -> float:

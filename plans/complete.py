@@ -65,7 +65,7 @@ def _degree(fields: Mapping[str, Any], key: str) -> int:
 
 def _fill(fields: dict[str, Any], engine: Backend) -> None:
     """Defaults of `engine` for what `fields` leaves out."""
-    fields.setdefault("software_stack", engine.default_stack)
+    fields.setdefault("software_stack", engine.stack_for(_degree(fields, "tensor_parallel")))
     fields.setdefault("loss_kernel", engine.default_loss_kernel)
     fields.setdefault("zero_stage", engine.zero_stages[-1] if engine.partial_shard_groups else 0)
     written = engine.recipes.get(fields.get("precision", "bf16"), {}) if _is_text(fields, "precision") else {}

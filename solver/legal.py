@@ -15,7 +15,7 @@ def breaches(request: Request, strategy: Strategy) -> tuple[Breach, ...]:
     """Every rule the strategy breaks, each with its reason and where the rule comes from."""
     known = backend(strategy.backend)
     return (
-        *_axes(known, strategy),
+        *_axes(request, known, strategy),
         *_shape(request, strategy),
         *_states(known, strategy),
         *_stages(known, strategy),
@@ -39,13 +39,33 @@ def _asked(request: Request, strategy: Strategy) -> Iterator[Breach]:
             yield Breach(rule=name, reason=reason, origin=request.origin(name))
 
 
-def _axes(known: Backend, strategy: Strategy) -> Iterator[Breach]:
+def _axes(request: Request, known: Backend, strategy: Strategy) -> Iterator[Breach]:
     for limit in known.limits:
         if getattr(strategy, limit.axis) not in limit.values:
             yield Breach(rule=limit.axis, reason=limit.reason, origin=f"backend {known.name}")
+    yield from _software(request, known, strategy)
     if known.recipe(strategy.precision, strategy.gradient_dtype, "adamw") is None:
         pair = f"{strategy.precision} with {strategy.gradient_dtype} gradients"
         yield Breach(rule="precision", reason=f"{known.name} has no {pair}", origin=f"backend {known.name}")
+
+
+def _software(request: Request, known: Backend, strategy: Strategy) -> Iterator[Breach]:
+    """Stack, loss, optimizer and gradient type that the backend runs, also under tensor parallel."""
+    tensor = known.tensor_parallel if strategy.tensor_parallel > 1 else None
+    least = known.gradient_dtype_from_stage.get(strategy.gradient_dtype, 0)
+    kernels = tensor.loss_kernels if tensor else known.loss_kernels
+    vocabulary = known.vocab_divides and request.model.vocab_size % strategy.tensor_parallel
+    broken = {
+        "loss_kernel": strategy.loss_kernel not in kernels,
+        "optimizer": request.training.optimizer not in known.optimizers,
+        "gradient_dtype": strategy.zero_stage < least,
+        "tensor_parallel": bool(tensor and not known.cuts_tensors_of(request.model)) or bool(vocabulary),
+        "software_stack": bool(tensor and strategy.software_stack != tensor.stack),
+    }
+    for field, wrong in broken.items():
+        if wrong:
+            reason = known.because.get(field, f"{known.name} does not run this")
+            yield Breach(rule=field, reason=reason, origin=f"backend {known.name}")
 
 
 def _shape(request: Request, strategy: Strategy) -> Iterator[Breach]:

@@ -12,7 +12,8 @@ import numpy as np
 from ..costs.columns import NAMES, WORDS, Bools, Ints, Strategies, code
 from ..models.backend import Backend, backend
 from ..models.divisors import divisors_of, legal_degrees
-from ..models.strategy import BACKENDS, RANK_ORDERS, Precision
+from ..models.strategy import BACKENDS, RANK_ORDERS, GradientDtype, Precision
+from ..models.transformer import Transformer
 from ..plans import Request
 
 
@@ -34,7 +35,7 @@ class Software:
 
     backend: Backend
     precision: Precision
-    gradient_dtype: str
+    gradient_dtype: GradientDtype
     software_stack: str
     loss_kernel: str
 
@@ -53,16 +54,39 @@ def softwares(request: Request) -> Iterator[Software]:
     choose, gpu = request.choose, request.cluster.node.gpu
     for name in choose.backend or BACKENDS:
         known = backend(name)
+        if request.training.optimizer not in known.optimizers:
+            continue
         for precision in choose.precision or (default_precision(request),):
             recipes = known.recipes.get(precision, {})
             if not recipes or gpu.peak_flops_per_s(precision) is None:
                 continue
             dtypes = [d for d in choose.gradient_dtype or tuple(recipes)[:1] if d in recipes]
-            stacks = choose.software_stack or (known.default_stack,)
-            kernels = choose.loss_kernel or (known.default_loss_kernel,)
+            stacks = choose.software_stack or _default_stacks(known)
+            kernels = [
+                k for k in choose.loss_kernel or (known.default_loss_kernel,) if k in known.loss_kernels
+            ]
             for dtype, stack, kernel in product(dtypes, stacks, kernels):
                 if _stack_backend(stack) == name:
                     yield Software(known, precision, dtype, stack, kernel)
+
+
+def _default_stacks(known: Backend) -> tuple[str, ...]:
+    """The backend's stack, and the one it takes with tensor parallel where that is another."""
+    tensor = known.tensor_parallel
+    return (known.default_stack,) if tensor is None else (known.default_stack, tensor.stack)
+
+
+def runs_together(request: Request, software: Software, tensor: int) -> bool:
+    """Whether stack and loss kernel run with this tensor_parallel, by the backend's own rules.
+
+    A stack that exists for tensor parallel alone is not a default without it.
+    """
+    rule = software.backend.tensor_parallel
+    if rule is None:
+        return True
+    if tensor > 1:
+        return software.software_stack == rule.stack and software.loss_kernel in rule.loss_kernels
+    return software.software_stack != rule.stack or bool(request.choose.software_stack)
 
 
 def _stack_backend(name: str) -> str:
@@ -89,7 +113,7 @@ def cores(request: Request, known: Backend) -> Iterator[Core]:
     sequence = request.training.sequence_length
     experts = model.kinds[0].feed_forward.experts or max(k.feed_forward.experts for k in model.kinds)
     for t in _axis(known, "tensor_parallel", legal_degrees(model, "tensor_parallel"), choose.tensor_parallel):
-        if world % t:
+        if world % t or (t > 1 and not _cuts(known, model, t)):
             continue
         for c in _axis(known, "context_parallel", divisors_of(world // t), choose.context_parallel):
             if c > 1 and sequence % (2 * c):
@@ -101,6 +125,12 @@ def cores(request: Request, known: Backend) -> Iterator[Core]:
                     continue
                 for e, et in _expert_grids(request, known, experts, t, data * c * t):
                     yield Core(t, c, p, data, e, et)
+
+
+def _cuts(known: Backend, model: Transformer, tensor: int) -> bool:
+    """Whether the backend can cut this model's tensors into so many parts."""
+    fits = not known.vocab_divides or model.vocab_size % tensor == 0
+    return fits and known.cuts_tensors_of(model)
 
 
 def _expert_grids(
@@ -124,9 +154,10 @@ def _expert_grids(
                 yield e, et
 
 
-def _shards(request: Request, known: Backend, core: Core) -> list[tuple[int, int, int]]:
+def _shards(request: Request, software: Software, core: Core) -> list[tuple[int, int, int]]:
     """(zero_stage, shard_group_size, reshard_after_forward) a backend offers for these degrees."""
-    choose, ranks = request.choose, core.data * core.context
+    choose, ranks, known = request.choose, core.data * core.context, software.backend
+    least = known.gradient_dtype_from_stage.get(software.gradient_dtype, 0)
     node = request.cluster.node.gpus
     sizes = [ranks]
     if known.partial_shard_groups and core.context == 1 and core.expert == 1:
@@ -135,6 +166,8 @@ def _shards(request: Request, known: Backend, core: Core) -> list[tuple[int, int
     found = []
     for zero in _allowed(known.zero_stages, choose.zero_stage):
         reshard = zero == 3
+        if zero < least:
+            continue
         if choose.reshard_after_forward and reshard not in choose.reshard_after_forward:
             continue
         for size in sizes if zero else [1]:
@@ -195,10 +228,11 @@ def _batches(request: Request, core: Core) -> list[tuple[int, int]]:
     ]
 
 
-def _core_rows(request: Request, known: Backend, core: Core) -> Ints | None:
+def _core_rows(request: Request, software: Software, core: Core) -> Ints | None:
     """The inner part of the rows of one core, (rows, inner columns)."""
+    known = software.backend
     parts = [
-        _shards(request, known, core),
+        _shards(request, software, core),
         _offloads(request, known),
         [(value,) for value in _sequence_parallel(request, known, core)],
         [(value,) for value in _orders(request, core)],
@@ -235,16 +269,15 @@ _INNER = (
 def rows(request: Request) -> Strategies:
     """Every row of the request, before its rules and limits, in a fixed order."""
     parts: list[dict[str, Any]] = []
-    by_backend: dict[str, list[tuple[Core, Ints]]] = {}
+    inner: dict[tuple[str, str], list[tuple[Core, Ints]]] = {}
     for software in softwares(request):
-        known = software.backend
-        if known.name not in by_backend:
-            found = [(core, _core_rows(request, known, core)) for core in cores(request, known)]
-            by_backend[known.name] = [
-                (core, inner) for core, inner in found if inner is not None and len(inner)
-            ]
-        for core, inner in by_backend[known.name]:
-            parts.append(_columns(software, core, inner))
+        key = (software.backend.name, software.gradient_dtype)
+        if key not in inner:
+            found = [(core, _core_rows(request, software, core)) for core in cores(request, software.backend)]
+            inner[key] = [(core, table) for core, table in found if table is not None and len(table)]
+        for core, table in inner[key]:
+            if runs_together(request, software, core.tensor):
+                parts.append(_columns(software, core, table))
     if not parts:
         return Strategies(**{name: np.zeros(0, dtype=np.int64) for name in NAMES})
     return Strategies(**{name: np.concatenate([part[name] for part in parts]) for name in NAMES})
