@@ -18,6 +18,8 @@ from shardwise.plans import NoPlan, OutOfTime, Plan, Request, as_json
 from shardwise.solver import check
 from shardwise.solver.judge import Misjudged, judge
 
+pytestmark = pytest.mark.slow
+
 CONFIGS = Path(__file__).parent / "data" / "hf_configs"
 
 
