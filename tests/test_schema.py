@@ -9,6 +9,8 @@ import pytest
 
 from shardwise.plans.schema import TYPES, schema_files
 
+pytestmark = pytest.mark.tree
+
 FOLDER = Path(__file__).parent.parent / "docs" / "schemas"
 
 
