@@ -105,7 +105,8 @@ def plan(request_: Request, strategy: Strategy, memory: MemoryReport, time: Time
         ),
         alternatives=(
             Alternative(
-                name="fsdp", strategy=strategy, step_seconds=63.0, memory_bytes=50 * GIB, loss_percent=2.6, why="x"
+                name="fsdp", strategy=strategy, step_seconds=63.0, memory_bytes=50 * GIB,
+                loss_percent=2.6, why="x",
             ),
         ),
         offers=(

@@ -7,6 +7,7 @@ on 8 cards of 74.5 GiB (A) and a small calculator for 70 B parameters on 64 card
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 
@@ -17,15 +18,15 @@ P = 30_000_000_000
 CARD = int(74.5 * GIB)
 
 
-def table(gpus: int = 8, parameters: int = P, card_bytes: int = CARD, **options: object) -> SideBySide:
+def table(gpus: int = 8, parameters: int = P, card_bytes: int = CARD, **options: Any) -> SideBySide:
     """The side-by-side table of claim A unless told otherwise."""
-    return side_by_side(parameters, gpus, card_bytes=card_bytes, **options)  # type: ignore[arg-type]
+    return side_by_side(parameters, gpus, card_bytes=card_bytes, **options)
 
 
-def scheme(name: str, **options: object) -> Scheme:
+def scheme(name: str, **options: Any) -> Scheme:
     """One column of a table."""
-    gpus = int(options.pop("gpus", 8))  # type: ignore[call-overload]
-    parameters = int(options.pop("parameters", P))  # type: ignore[call-overload]
+    gpus = int(options.pop("gpus", 8))
+    parameters = int(options.pop("parameters", P))
     found = table(gpus, parameters, **options)
     return next(column for column in found.schemes if column.name == name)
 

@@ -42,7 +42,7 @@ QUESTIONS = {
 }
 
 
-@pytest.fixture(scope="module", params=QUESTIONS.values(), ids=QUESTIONS.keys())
+@pytest.fixture(scope="module", params=list(QUESTIONS.values()), ids=list(QUESTIONS))
 def answered(request: pytest.FixtureRequest) -> tuple[Request, Plan]:
     """A question and its plan."""
     question = ask(*request.param)
