@@ -1,4 +1,4 @@
-"""Step time and peak memory of published runs against the ledger: ``python -m benchmarks.accuracy RUNS.csv...``
+"""Published step times and peaks against the ledger: ``python -m benchmarks.accuracy RUNS.csv...``
 
 A line a row, worst first, complete rows before imputed ones; then scores by source, overall, and for complete
 and imputed rows apart; then what was refused and why, and which stand-ins were taken for how many rows.
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .face import Result, run, table
-from .record import Record, read_records
+from .record import Record, read_records, words
 from .rows import has_time
 from .runs import Refusal, Run, price_jobs, read_rows
 from .scores import by_source, percent
@@ -22,8 +22,11 @@ def measure(files: Sequence[str]) -> Result:
     records = [record for file in files for record in read_records(file)]
     jobs, refusals = read_rows(records)
     runs = price_jobs(jobs)
-    refusals += [Refusal(r.job.record, "no-time", "publishes no step time and no tokens/s") for r in runs
-                 if r.measured_seconds is None]
+    refusals += [
+        Refusal(r.job.record, "no-time", "publishes no step time and no tokens/s")
+        for r in runs
+        if r.measured_seconds is None
+    ]
     timed = [r for r in runs if r.measured_seconds is not None]
     return {
         "rows": _rows(records, timed, refusals),
@@ -76,9 +79,7 @@ def _scores(runs: Sequence[Run], pair: Any) -> dict[str, Any]:
 def _memory_rows(runs: Sequence[Run], refusals: Sequence[Refusal]) -> dict[str, int]:
     return {
         "priced": sum(r.job.measured_gib is not None for r in runs),
-        "refused": sum(
-            bool(r.record.text("peak_mem_gib")) for r in refusals if r.code != "no-time"
-        ),
+        "refused": sum(bool(r.record.text("peak_mem_gib")) for r in refusals if r.code != "no-time"),
     }
 
 
@@ -105,9 +106,9 @@ def _line(r: Run) -> dict[str, Any]:
 
 
 _HEAD = ("id", "complete", "measured s", "predicted s", "error %", "measured GiB", "predicted GiB", "error %")
-_KEYS = (
+_KEYS = words(
     "id complete measured_seconds predicted_seconds step_error measured_gib predicted_gib memory_error"
-).split()
+)
 _SCORES = ("rows", "mape", "median_ape", "p90_ape", "bias", "spearman")
 
 
@@ -117,13 +118,20 @@ def text(found: Result) -> str:
     for what in ("step", "memory"):
         scores = found[what]
         body = [[name, *(score[key] for key in _SCORES)] for name, score in scores["by_source"].items()]
-        for name, part in (("all rows", scores), ("complete", scores["complete"]), ("imputed", scores["imputed"])):
+        for name, part in (
+            ("all rows", scores),
+            ("complete", scores["complete"]),
+            ("imputed", scores["imputed"]),
+        ):
             body += [[name, *(part[key] for key in _SCORES)]] if part["rows"] else []
         mean = scores["mape_by_source_mean"]
-        parts.append(table((what, *_SCORES), body) + ("" if mean is None else f"\nmean of sources {mean:.2f} %"))
+        parts.append(
+            table((what, *_SCORES), body) + ("" if mean is None else f"\nmean of sources {mean:.2f} %")
+        )
     rows, memory = found["rows"], found["memory"]
     parts.append(
-        f"priced {rows['priced']} of {rows['read']} rows, complete {rows['complete']}, imputed {rows['imputed']}, "
+        f"priced {rows['priced']} of {rows['read']} rows, "
+        f"complete {rows['complete']}, imputed {rows['imputed']}, "
         f"refused {rows['refused']}; memory priced {memory['priced']}, refused {memory['refused']}"
     )
     parts.append(table(("refused", "why"), [[r["id"], r["reason"]] for r in found["refusals"]]))

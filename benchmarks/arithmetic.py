@@ -1,8 +1,9 @@
 """Precision and gradient type of a row.
 
 Rules: blank precision is bf16. Where the card or the backend's byte recipes lack the row's precision the
-nearest is taken, 8-bit before 16-bit. Gradients are as `grad_accum_dtype` says, else fp16 with fp16, bf16 under DeepSpeed and where
-all states are 16-bit, else fp32; a type without a byte recipe gives way to the next one that has one.
+nearest is taken, 8-bit before 16-bit. Gradients are as `grad_accum_dtype` says, else fp16 with fp16, else as
+the software's rule says, else bf16 under DeepSpeed and fp32 elsewhere; a type without a byte recipe gives way
+to the next one that has one.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ _NEAREST = {
 
 
 def arithmetic_of(
-    record: Record, name: BackendName, card: Gpu, *, pure: bool
+    record: Record, name: BackendName, card: Gpu, gradients: GradientDtype | None
 ) -> tuple[dict[str, object], list[str]]:
     """`precision` and `gradient_dtype` of a row under backend `name`, and what was taken instead of what."""
     word = record.text("precision") or "bf16"
     if word not in _NEAREST:
         raise Refused("precision", f"precision = {word} is not known")
     for precision in _precisions(word):
-        dtype = _gradient(record, name, precision, pure)
+        dtype = _gradient(record, name, precision, gradients)
         if dtype and card.peak_flops_per_s(precision):
             notes = [] if precision == word else [f"precision {word} under {name} -> {precision}"]
             return {"precision": precision, "gradient_dtype": dtype}, notes
@@ -44,8 +45,13 @@ def _precisions(word: str) -> list[Precision]:
     return [known for near in _NEAREST[word] for known in PRECISIONS if known == near]
 
 
-def _gradient(record: Record, name: BackendName, precision: Precision, pure: bool) -> GradientDtype | None:
+def _gradient(
+    record: Record, name: BackendName, precision: Precision, gradients: GradientDtype | None
+) -> GradientDtype | None:
     known = backend(name).recipes.get(precision, {})
-    usual = "fp16" if precision == "fp16" else "bf16" if name == "deepspeed" or pure else "fp32"
+    kept = gradients or ("bf16" if name == "deepspeed" else "fp32")
+    usual = "fp16" if precision == "fp16" else kept
     wanted = [record.text("grad_accum_dtype") or usual, usual, "fp32", "bf16", "fp16"]
-    return next((dtype for word in wanted for dtype in GRADIENT_DTYPES if dtype == word and dtype in known), None)
+    return next(
+        (dtype for word in wanted for dtype in GRADIENT_DTYPES if dtype == word and dtype in known), None
+    )

@@ -1,8 +1,10 @@
 """The reader of model files against published parameter counts: ``python -m benchmarks.configs DIR``
 
-DIR holds config.json files and index.csv (file, params_billion_published). Right: the unique parameters
-(tied copies once, multi-token-prediction layers apart) agree with the published count to half of its last printed
-digit or 0.5 %, whichever is more. Refused: the reader names what it cannot read. Wrong: it counts something else.
+DIR holds config.json files and index.csv: file, the model card's count in 1e9 (`params_billion_published`
+or `published_billion`), and where known the exact count (`parameters`). Right: the unique parameters (tied
+copies once, multi-token-prediction layers apart) equal the exact count, or agree with the card's to half of
+its last printed digit or 0.5 %, whichever is more. Refused: the reader names what it cannot read. Wrong:
+anything else.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from .face import Result, run, table
 from .record import Record, read_records
 from .scores import percent
 
-COLUMNS = ("file", "params_billion_published")
+PUBLISHED = ("params_billion_published", "published_billion")
 TOLERANCE = 0.005
 
 
@@ -34,22 +36,31 @@ def half_digit(printed: str) -> float:
 def measure(files: Sequence[str]) -> Result:
     """Verdicts on all files of the index."""
     folder = Path(files[0])
-    lines = [_line(folder, record) for record in read_records(folder / "index.csv", COLUMNS)]
+    index = folder / "index.csv"
+    records = read_records(index, ["file"])
+    column = next((name for name in PUBLISHED if records and name in records[0].cells), None)
+    if column is None:
+        raise InputError("column", PUBLISHED[0], str(index), "is missing", legal=PUBLISHED)
+    lines = [_line(folder, record, column) for record in records]
     lines.sort(key=lambda line: (("wrong", "refused", "right").index(line["verdict"]), line["file"]))
     verdicts = [line["verdict"] for line in lines]
-    return {"files": len(lines), **{v: verdicts.count(v) for v in ("right", "refused", "wrong")}, "lines": lines}
+    return {
+        "files": len(lines),
+        **{v: verdicts.count(v) for v in ("right", "refused", "wrong")},
+        "lines": lines,
+    }
 
 
-def _line(folder: Path, record: Record) -> dict[str, Any]:
-    name, printed = record.text("file"), record.text("params_billion_published")
-    published = record.number("params_billion_published") or 0.0
+def _line(folder: Path, record: Record, column: str) -> dict[str, Any]:
+    name, printed, published = record.text("file"), record.text(column), record.number(column) or 0.0
     line: dict[str, Any] = {"file": name, "published_billion": published, "billion": None, "error": None}
     try:
-        billion = count(read_config(folder / name)).total / 1e9
+        total = count(read_config(folder / name)).total
     except InputError as error:
         return {**line, "verdict": "refused", "why": error.message}
+    billion, exact = total / 1e9, record.integer("parameters")
     room = max(half_digit(printed), TOLERANCE * published)
-    right = abs(billion - published) <= room
+    right = total == exact if exact else abs(billion - published) <= room
     return {
         **line,
         "billion": billion,

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -19,10 +18,10 @@ from shardwise.hardware import Gpu, attention_curve, collective_curve, gemm_curv
 from shardwise.inputs import InputError
 
 from .face import Result, run, table
-from .record import Record, read_records
+from .record import Record, read_records, words
 from .scores import summary
 
-COLUMNS = "what gpu shape_or_bytes precision measured unit source".split()
+COLUMNS = words("what gpu shape_or_bytes precision measured unit source")
 _PRODUCT = re.compile(r"^(\d+)x(\d+)x(\d+) \(m x n x k\)")
 _ATTENTION = re.compile(r"^d=(\d+) s=(\d+)")
 _COLLECTIVE = re.compile(r"^(\d+) (B|MiB|GiB), (\d+) GPUs one node")
@@ -33,7 +32,11 @@ _KINDS = {
     "nccl_reduce_scatter": "reduce_scatter",
     "nccl_alltoall": "all_to_all",
 }
-_PASSES = {"attention_fwd_causal": "forward", "attention_fwd_bwd_causal": "both", "attention_fwd_causal_cudnn": "forward"}
+_PASSES = {
+    "attention_fwd_causal": "forward",
+    "attention_fwd_bwd_causal": "both",
+    "attention_fwd_causal_cudnn": "forward",
+}
 _KERNELS = (("prefill", "prefill"), ("fa3", "flash3"), ("fa2", "flash2"))
 FITTED = "aiconfigurator"
 """Word in the source of points that product and collective curves were fitted to."""
@@ -65,14 +68,19 @@ def _product(record: Record, card: Gpu) -> Point | None:
         return None
     m, n, k = (int(side) for side in met.groups())
     seconds = gemm_curve(card, word).seconds(
-        m, n, k, peak_flops_per_s=peak, hbm_bytes_per_s=card.hbm_bytes_per_s,
-        bytes_per_element=_operand(word), sms=card.sms,
+        m,
+        n,
+        k,
+        peak_flops_per_s=peak,
+        hbm_bytes_per_s=card.hbm_bytes_per_s,
+        bytes_per_element=OPERAND_BYTES[word],
+        sms=card.sms,
     )
     return _point(record, card, "products", word, 2.0 * m * n * k / float(seconds) / 1e12)
 
 
-def _operand(word: str) -> float:
-    return 0.5 if word == "fp4" else 1.0 if "8" in word else 2.0
+OPERAND_BYTES = {"bf16": 2.0, "fp8": 1.0, "fp8_blockwise": 1.0, "mxfp8": 1.03125, "fp4": 0.5625}
+"""Bytes of an operand element with its scales (one byte for 32 MX elements, for 16 NVFP4 elements)."""
 
 
 def _attention(record: Record, card: Gpu) -> Point | None:
@@ -80,7 +88,9 @@ def _attention(record: Record, card: Gpu) -> Point | None:
     if not met or not passes:
         return None
     source = record.text("source").lower()
-    kernel = "cudnn" if "cudnn" in record.text("what") else next((k for w, k in _KERNELS if w in source), None)
+    kernel = (
+        "cudnn" if "cudnn" in record.text("what") else next((k for w, k in _KERNELS if w in source), None)
+    )
     try:
         curve = attention_curve(card, kernel)
     except InputError:
@@ -131,7 +141,9 @@ def measure(files: Sequence[str]) -> Result:
         groups[name] = {
             "in_sample": _score([p for p in mine if p.in_sample]),
             "held_out": _score([p for p in mine if not p.in_sample]),
-            "cards": [_card(mine, *key) for key in dict.fromkeys((p.card, p.arithmetic, p.in_sample) for p in mine)],
+            "cards": [
+                _card(mine, *key) for key in dict.fromkeys((p.card, p.arithmetic, p.in_sample) for p in mine)
+            ],
         }
     return {"points": len(points), "groups": groups}
 
@@ -154,7 +166,10 @@ def text(found: Result) -> str:
         parts.append(table((name, *keys[1:]), [[line[key] for key in keys] for line in lines]))
         for word in ("in_sample", "held_out"):
             if score := group[word]:
-                parts[-1] += f"\n{word}: {score['rows']} points, mape {score['mape']:.2f} %, bias {score['bias']:.2f} %"
+                parts[-1] += (
+                    f"\n{word}: {score['rows']} points, "
+                    f"mape {score['mape']:.2f} %, bias {score['bias']:.2f} %"
+                )
     return "\n\n".join([*parts, "in_sample: the curve was fitted to this source; held_out: it was not"])
 
 

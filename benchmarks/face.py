@@ -58,7 +58,9 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """Rows as columns of text: numbers to the right with two decimals, None as a dash."""
     cells = [list(head)] + [[_cell(value) for value in row] for row in rows]
     widths = [max(len(row[i]) for row in cells) for i in range(len(head))]
-    right = [bool(rows) and all(isinstance(row[i], int | float | None) for row in rows) for i in range(len(head))]
+    right = [
+        bool(rows) and all(isinstance(row[i], int | float | None) for row in rows) for i in range(len(head))
+    ]
     lines = [
         "  ".join(
             text.rjust(width) if aligned else text.ljust(width)

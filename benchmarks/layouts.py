@@ -2,8 +2,8 @@
 
 Rules: data_parallel is cards / (tp pp cp). Blank `micro_batch_seqs` is 1, 2 or 4; blank `vpp` with stages any
 whole number of chunks that divides the layers of a stage (more than 1 where the notes say "interleaved");
-blank `recompute` is none in runs of NVIDIA's recipes, else none, selective or full: of all these the
-fastest that fits is the row (`runs`). Blank `global_batch_seqs` is one micro-batch a rank. Blank `sp` is 1 from 2023
+blank `recompute` is none in runs of NVIDIA's recipes, else none, selective or full: of all these the fastest
+that fits is the row (`runs`). Blank `global_batch_seqs` is one micro-batch a rank. Blank `sp` is 1 from 2023
 on where tp > 1. Blank `zero_stage` is 3 (DeepSpeed, FSDP) or, under Megatron, 1 from 2023 on and 0 before.
 Blank `grad_accum_dtype` is the framework's default and blank `hsdp_replicas` 1; neither makes a row imputed.
 An FSDP framework without sharding (zero_stage 0 or 1) is priced under `megatron`, the backend that keeps
@@ -67,7 +67,7 @@ def layouts_of(record: Record, software: Software, transformer: Transformer, clu
     degrees = _degrees(record, cluster)
     zero, imputed = _zero_stage(record, software.backend)
     name, notes = _backend(software.backend, zero)
-    kind, more = arithmetic_of(record, name, cluster.node.gpu, pure=software.backend == "fsdp" != name)
+    kind, more = arithmetic_of(record, name, cluster.node.gpu, software.gradients)
     optimizer, other = _optimizer(record)
     fixed = {
         "backend": name,

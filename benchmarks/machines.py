@@ -3,8 +3,9 @@
 Rules: the machine is the catalogue's first node type with the card, else the one that
 ``data/machines.json`` names for it, with the row's card put in. `inter_link` gives the network:
 "NxRGb" N cards of R Gbit/s, "R per GPU" one a card, "R per node" shared by the machine; blank or
-without a rate: the network of that node type. `gpus_per_node` below the node's count with all cards
-in one machine is part of that machine.
+without a rate: the network of that node type. A link domain of several machines is used by the largest
+power of two of its cards (64 of an NVL72's 72): groups of 2, 4, .. 64 must not straddle it.
+`gpus_per_node` below the node's count with all cards in one machine is part of that machine.
 """
 
 from __future__ import annotations
@@ -65,6 +66,8 @@ def _cluster(machine: Node, gpus: int, per_node: int) -> Cluster:
         return Cluster(name=name, node=machine, cards=gpus if gpus < machine.gpus else None)
     if gpus % per_node:
         raise Refused("cluster", f"{gpus} cards are no whole machines of {per_node}")
+    if machine.domain_size > machine.gpus:
+        machine = _changed(machine, domain_size=1 << (machine.domain_size.bit_length() - 1))
     if per_node != machine.gpus:
         size = min(per_node, machine.island_size)
         machine = _changed(machine, gpus=per_node, island_size=size, domain_size=size)

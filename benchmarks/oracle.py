@@ -1,9 +1,9 @@
 """The ledger's memory against an FSDP oracle: ``python -m benchmarks.oracle CSV``
 
 The oracle runs one rank of a sharded Llama under fake tensors (torch 2.13) and lets torch's own tracker say
-what every byte at the peak is; no fragmentation, no runtime, no side-stream pools. Compared at the moment that the
-ledger calls the peak: the total, parameters (resident and gathered), optimizer states. Activations are
-compared after the forward pass, with the log-softmax that the loss keeps (4 of its 12 bytes an entry).
+what every byte at the peak is; no fragmentation, no runtime, no side-stream pools. Compared at the moment
+that the ledger calls the peak: the total, parameters (resident and gathered), optimizer states. Activations
+are compared after the forward pass, with the log-softmax that the loss keeps (4 of its 12 bytes an entry).
 """
 
 from __future__ import annotations
@@ -18,13 +18,15 @@ from shardwise.inputs import InputError
 from shardwise.models import Attention, Block, FeedForward, Run, Stage, Strategy, Training, Transformer
 
 from .face import Result, run, table
-from .record import Record, read_records
+from .record import Record, read_records, words
 from .scores import percent
 
-COLUMNS = (
-    "model layers hidden heads kv_heads ffn vocab seq micro_batch world reshard_after_forward ac params_gib "
-    "optim_gib total_gib mp kernels loss optimizer tp peak_phase act_after_fwd_gib"
-).split()
+COLUMNS = words(
+    """
+    model layers hidden heads kv_heads ffn vocab seq micro_batch world reshard_after_forward ac params_gib
+    optim_gib total_gib mp kernels loss optimizer tp peak_phase act_after_fwd_gib
+    """
+)
 LOSSES = {"fp32": "eager", "chunked": "chunked", "bf16": "megatron"}
 STACKS = {"gpu": "fsdp-eager-2023", "eager": "fsdp-eager-2023"}
 """Both kernel sets of the oracle have eager SwiGLU, as the eager stack."""
@@ -70,8 +72,11 @@ def _line(record: Record) -> dict[str, Any]:
     peak = max(moments, key=lambda name: sum(moments[name].values()))
     return {
         "name": f"{record.text('model')} x{world} {record.text('reshard_after_forward')} {record.text('ac')}",
-        "peak": {"predicted": peak, "measured": record.text("peak_phase"),
-                 "same": PHASES[peak] == record.text("peak_phase")},
+        "peak": {
+            "predicted": peak,
+            "measured": record.text("peak_phase"),
+            "same": PHASES[peak] == record.text("peak_phase"),
+        },
         "total": _beside(sum(moments[peak].values()), record.number("total_gib")),
         "params": _beside(_of(moments[peak], "weights", "gathered_units"), record.number("params_gib")),
         "optimizer": _beside(_of(moments[peak], "optimizer", "step_copy"), record.number("optim_gib")),
@@ -147,8 +152,12 @@ def _transformer(cells: dict[str, int]) -> Transformer:
 def text(found: Result) -> str:
     """The result as tables."""
     rows = [
-        [line["name"], line["peak"]["predicted"], line["peak"]["measured"],
-         *(line[part][key] for part in PARTS for key in ("predicted", "measured", "error"))]
+        [
+            line["name"],
+            line["peak"]["predicted"],
+            line["peak"]["measured"],
+            *(line[part][key] for part in PARTS for key in ("predicted", "measured", "error")),
+        ]
         for line in found["lines"]
     ]
     head = ["line", "peak", "oracle's"] + [word for part in PARTS for word in (part, "GiB", "%")]

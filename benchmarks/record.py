@@ -12,12 +12,20 @@ from shardwise.inputs import InputError, nearest, read_text
 
 from .refusal import Refused
 
-COLUMNS = (
-    "id source year gpu gpus gpus_per_node inter_link framework params_b layers hidden heads kv_heads ffn_hidden "
-    "ffn_type vocab tied_embeddings experts experts_topk seq_len global_batch_seqs micro_batch_seqs tp sp pp "
-    "vpp cp ep dp zero_stage hsdp_replicas recompute offload precision optimizer flash_attention "
-    "grad_accum_dtype step_time_s tokens_per_s_per_gpu mfu_pct peak_mem_gib mem_kind notes"
-).split()
+
+def words(text: str) -> tuple[str, ...]:
+    """Names that stand in one string."""
+    return tuple(text.split())
+
+
+COLUMNS = words(
+    """
+    id source year gpu gpus gpus_per_node inter_link framework params_b layers hidden heads kv_heads
+    ffn_hidden ffn_type vocab tied_embeddings experts experts_topk seq_len global_batch_seqs micro_batch_seqs
+    tp sp pp vpp cp ep dp zero_stage hsdp_replicas recompute offload precision optimizer flash_attention
+    grad_accum_dtype step_time_s tokens_per_s_per_gpu mfu_pct peak_mem_gib mem_kind notes
+    """
+)
 """Columns that a file of runs must have; others are ignored."""
 
 

@@ -18,17 +18,19 @@ from typing import Any
 from shardwise.costs.law import law
 
 from .face import Result, run, table
-from .record import read_records
+from .record import read_records, words
 from .runs import Run, price_jobs, read_rows
 from .scores import percent, spearman
 from .views import verdict
 
-SAME = (
-    "source framework year gpu gpus gpus_per_node inter_link layers hidden heads kv_heads ffn_hidden ffn_type "
-    "vocab experts experts_topk seq_len precision optimizer offload flash_attention"
-).split()
+SAME = words(
+    """
+    source framework year gpu gpus gpus_per_node inter_link layers hidden heads kv_heads ffn_hidden ffn_type
+    vocab experts experts_topk seq_len precision optimizer offload flash_attention
+    """
+)
 """Columns in which the rows of a group agree."""
-LAYOUT = "micro_batch_seqs tp sp pp vpp cp ep dp zero_stage hsdp_replicas recompute".split()
+LAYOUT = words("micro_batch_seqs tp sp pp vpp cp ep dp zero_stage hsdp_replicas recompute")
 LEAST = 4
 SAME_BATCH = 1.02
 DECIDES_MEMORY = {"micro_batch_seqs", "global_batch_seqs", "recompute", "zero_stage", "vpp"}
@@ -154,9 +156,9 @@ def text(found: Result) -> str:
     keys = ("source", "layouts", "best", "chosen", "regret", "spearman")
     parts = [table(("group", *keys[1:4], "regret %", "spearman"), [[g[key] for key in keys] for g in groups])]
     oom, regret = found["oom"], found["regret"]
-    keys = ("id", "verdict", "least_gib", "peak_gib", "usable_gib")
+    fields = ("id", "verdict", "least_gib", "peak_gib", "usable_gib")
     head = ("failed", "verdict", "least GiB", "peak GiB", "usable GiB")
-    parts.append(table(head, [[line[key] for key in keys] for line in oom["lines"]]))
+    parts.append(table(head, [[line[key] for key in fields] for line in oom["lines"]]))
     false = Counter(name.rpartition("-")[0] for name in oom["false"])
     if groups:
         parts.append(

@@ -1,4 +1,4 @@
-"""Pricing of jobs: rows of one model, batch and cluster in one call; of several readings the fastest that fits."""
+"""Pricing of jobs: rows of one model, batch and cluster in one call; of several readings one is chosen."""
 
 from __future__ import annotations
 

@@ -4,7 +4,8 @@ Rules: `vocab` blank is 51,200 (the Megatron vocabulary); `heads` blank is hidde
 whole (the one such source), `kv_heads` blank equals `heads`; head size is hidden/heads. Where
 ``data/shapes.json`` knows the layers, hidden size and vocabulary, the missing dimensions (head size,
 windows, shared experts, latent attention) come from there. Ungated feed-forwards have LayerNorm, and
-learned positions where the embedding is tied, but for the ALiBi vocabulary of 250,880. Blank `tied_embeddings` is tied where ungated.
+learned positions where the embedding is tied, but for the ALiBi vocabulary of 250,880. Blank
+`tied_embeddings` is tied where ungated.
 """
 
 from __future__ import annotations

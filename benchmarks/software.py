@@ -14,7 +14,7 @@ from functools import cache
 from shardwise.inputs import Frozen
 from shardwise.models.recipe import losses
 from shardwise.models.stack import stack_names
-from shardwise.models.strategy import BackendName
+from shardwise.models.strategy import BackendName, GradientDtype
 
 from .record import Record
 from .shapes import DATA
@@ -36,6 +36,8 @@ class Rule(Frozen):
     backend: BackendName
     stacks: tuple[str, ...]
     losses: tuple[str, ...]
+    gradients: GradientDtype | None = None
+    """Type in which 16-bit runs keep gradients where the row leaves it blank; None: the backend's."""
     reason: str
 
     def holds(self, record: Record) -> bool:
@@ -58,6 +60,7 @@ class Software(Frozen):
     backend: BackendName
     stack: str
     loss_kernel: str
+    gradients: GradientDtype | None
     stand_ins: tuple[str, ...]
 
 
@@ -78,6 +81,7 @@ def software_of(record: Record) -> Software:
         backend=rule.backend,
         stack=stack,
         loss_kernel=loss,
+        gradients=rule.gradients,
         stand_ins=stack_note + loss_note,
     )
 

@@ -34,9 +34,7 @@ _PROCESS = ("qwen_readme",)
 
 def peak_gib(ledger: Ledger, view: View) -> float:
     """The ledger's peak in GiB under `view`."""
-    peak = max(
-        _kib(terms, view) for stage in ledger.stages for terms in stage.moments_kib.values()
-    )
+    peak = max(_kib(terms, view) for stage in ledger.stages for terms in stage.moments_kib.values())
     runtime = max(stage.terms_kib.get("runtime", 0) for stage in ledger.stages)
     room = {"allocated": peak, "reserved": ledger.usable_kib - runtime, "process": ledger.usable_kib}[view]
     return min(peak, room) / GIB
