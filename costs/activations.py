@@ -10,9 +10,7 @@ from importlib.resources import files
 import numpy as np
 
 from ..inputs import Frozen
-from ..models.backend import backend
 from ..models.stack import stack, stack_names
-from ..models.strategy import BACKENDS
 from ..models.transformer import Block
 from .columns import Floats, Ints
 from .law import law
@@ -26,6 +24,25 @@ _SAVED = Note(
 )
 _LIVE = Note("one layer's saved set at T tokens", "inside the backward of the largest layer", "D")
 _INPUT = Note("2 T h / split a micro-batch in flight", "embedding output on the first stage", "D")
+
+
+_BUFFERS = Note("2 x 2 T h / split a micro-batch in flight", "DeepSpeed pipe engine; bloom_prequel rows", "M")
+
+
+class Again(Frozen):
+    """Shares of a layer's forward that its backward runs again under a saved set."""
+
+    products: float
+    """Weight products of the attention."""
+    feed_forward: float
+    core: float
+    """The attention core."""
+    memory: float
+    """Element-wise work."""
+    tensor: float
+    """Tensor-parallel collectives."""
+    expert: float
+    """Exchanges of tokens between experts."""
 
 
 class SavedSet(Frozen):
@@ -43,6 +60,9 @@ class SavedSet(Frozen):
     heads: float
     gated: float
     plain: float
+    scores: float
+    """Bytes per head, query and key of unfused attention."""
+    again: Again
     source: str
 
 
@@ -53,7 +73,7 @@ def saved_sets() -> dict[str, SavedSet]:
     return {name: SavedSet(**entry) for name, entry in json.loads(text).items()}
 
 
-def saved_bytes(block: Block, hidden: int, name: str) -> tuple[float, float, float]:
+def saved_bytes(block: Block, hidden: int, name: str, sequence: int = 0) -> tuple[float, float, float]:
     """(unsplit, split, dispatched) bytes a token of one layer under the saved set `name`.
 
     `dispatched` are the routed copies of hidden states: on a rank they count times
@@ -69,7 +89,7 @@ def saved_bytes(block: Block, hidden: int, name: str) -> tuple[float, float, flo
         + saved.key * attention.kv_width
         + saved.value * value_width
         + saved.output * attention.output_width
-        + saved.heads * attention.heads
+        + (saved.heads + saved.scores * sequence) * attention.heads
     )
     each = saved.gated if forward.gated else saved.plain
     if not forward.experts:
@@ -85,9 +105,10 @@ def _by_set(layout: Layout, codes: Ints, names: tuple[str, ...]) -> Floats:
     """Bytes a layer saves on a rank for one micro-batch, (n, kinds); `codes` index `names` a row."""
     t = layout.tensor.astype(np.float64)
     grid = layout.strategies.expert_tensor_parallel / t
+    sequence, hidden = layout.training.sequence_length, layout.transformer.hidden_size
     columns = []
     for block in layout.blocks:
-        table = np.array([saved_bytes(block, layout.transformer.hidden_size, name) for name in names])
+        table = np.array([saved_bytes(block, hidden, name, sequence) for name in names])
         unsplit, split, dispatched = table[codes].T
         columns.append((unsplit / layout.split_tokens + split / t + dispatched * grid) * layout.tokens)
     return np.stack(columns, axis=1)
@@ -107,18 +128,20 @@ class Saved:
         s = layout.strategies
         names = tuple(saved_sets())
         plain = np.array([names.index(stack(name).activation_set) for name in stack_names()])
-        op = np.array([names.index(_selective(name)) for name in BACKENDS])
+        part = np.array([names.index(stack(name).selective_set) for name in stack_names()])
         whole = np.full(len(s), names.index("input"))
         return cls(
             _by_set(layout, plain[s.software_stack], names),
-            _by_set(layout, op[s.backend], names),
+            _by_set(layout, part[s.software_stack], names),
             _by_set(layout, whole, names),
         )
 
 
-def _selective(name: str) -> str:
-    chosen = backend(name).selective_set
-    return "input" if chosen == "none" else chosen
+def again(layout: Layout, share: str) -> Floats:
+    """A share (a field of `Again`) of each row's selective set, (n,)."""
+    shares = [float(getattr(saved_sets()[stack(name).selective_set].again, share)) for name in stack_names()]
+    found: Floats = np.array(shares)[layout.strategies.software_stack]
+    return found
 
 
 def activation_terms(layout: Layout, moment: str) -> list[Term]:
@@ -139,7 +162,14 @@ def activation_terms(layout: Layout, moment: str) -> list[Term]:
             ),
         ),
         Term("embedding_output", "flight", _INPUT, kib(first=hidden)),
+        _pipe_buffers(layout, 2.0 * hidden),
     ]
     if moment == "backward":
         terms.append(Term("live_layer", "stage", _LIVE, kib(fixed=saved.plain.max(axis=1))))
     return terms
+
+
+def _pipe_buffers(layout: Layout, size: Floats) -> Term:
+    """Input and output buffers of a DeepSpeed pipeline, each micro-batch in flight."""
+    piped = layout.strategies.is_("backend", "deepspeed") & (layout.strategies.pipeline_parallel > 1)
+    return Term("pipeline_buffers", "flight", _BUFFERS, kib(fixed=np.where(piped, size, 0.0)))

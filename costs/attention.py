@@ -1,4 +1,4 @@
-"""Seconds of the attention core on one card, by measured speeds over length and head size."""
+"""Seconds of the attention core on one card: fused kernels by measured speed, unfused ones as products."""
 
 from __future__ import annotations
 
@@ -6,27 +6,62 @@ import numpy as np
 
 from ..hardware.catalogue import attention_curve
 from ..models.counts import attention_span
+from ..models.stack import stack, stack_names
 from ..models.transformer import Block
+from .cards import training_factor
 from .columns import Floats
 from .law import law
 from .layout import Layout
+from .products import memory_rate, product_seconds
 
 
 def attention_seconds(layout: Layout, block: Block) -> tuple[Floats, Floats]:
-    """(forward, backward) seconds of the attention core of one layer and micro-batch.
+    """(forward, backward) seconds of the attention core of one layer, by the kernel of the stack."""
+    plain = np.array([stack(name).attention_kernel == "unfused" for name in stack_names()])
+    rows = plain[layout.strategies.software_stack]
+    fused = _fused(layout, block)
+    if not rows.any():
+        return fused
+    unfused = _unfused(layout, block)
+    return np.where(rows, unfused[0], fused[0]), np.where(rows, unfused[1], fused[1])
+
+
+def _fused(layout: Layout, block: Block) -> tuple[Floats, Floats]:
+    """Fused attention at measured speeds over length and head size.
 
     FLOPs: 2 T span (q + o) / t over the causal (or windowed) half. The forward runs at the measured
     forward speed; the backward is 2.5 forwards at the measured forward-and-backward speed. Under
-    context parallel, blocks of sequence_length / (2 c) set the speed (zig-zag balance).
+    context parallel, blocks of sequence_length / (2 c) set the speed (zig-zag balance). A card that
+    slows products in training slows attention alike.
     """
     attention = block.attention
     sequence = layout.training.sequence_length
     c = layout.strategies.context_parallel
-    curve = attention_curve(layout.cluster.node.gpu)
+    gpu = layout.cluster.node.gpu
+    curve = attention_curve(gpu)
     length = np.where(c > 1, sequence / (2.0 * c), float(sequence))
     head = float(attention.head_dim + attention.rope_head_dim)
     width = attention.query_width + attention.output_width
     flops = 2.0 * layout.tokens * attention_span(attention, sequence) * width / layout.tensor
+    flops = flops * max(training_factor(gpu.name, "bf16"), 1.0)
     forward = flops / curve.forward_flops_per_s(length, head)
     units = law("attention_backward_units")
     return forward, units * flops / curve.forward_backward_flops_per_s(length, head)
+
+
+def _unfused(layout: Layout, block: Block) -> tuple[Floats, Floats]:
+    """Scores and values as two products over the whole square, and their element-wise passes.
+
+    Forward: two products and 9 bytes a score; backward: four and 11. A head size that is no multiple
+    of 8 makes the products 8.5 times as long (bloom_prequel).
+    """
+    attention = block.attention
+    sequence = float(layout.training.sequence_length)
+    rows = layout.tokens * attention.heads / layout.tensor
+    keys, head = np.full_like(rows, sequence), np.full_like(rows, float(attention.head_dim))
+    products = product_seconds(layout, rows, keys, head, linear=False)
+    products = products + product_seconds(layout, rows, head, keys, linear=False)
+    products = products * (law("odd_head_factor") if attention.head_dim % 8 else 1.0)
+    scores = rows * sequence / memory_rate(layout)
+    forward = products + law("unfused_forward_bytes") * scores
+    return forward, 2.0 * products + law("unfused_backward_bytes") * scores

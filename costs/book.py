@@ -12,7 +12,7 @@ from .activations import activation_terms
 from .buffers import buffer_terms
 from .columns import Ints
 from .host import host_terms
-from .kernels import LayerSeconds, embedding_seconds, head_seconds, memory_rate, stack_constant
+from .kernels import LayerSeconds, embedding_seconds, head_seconds, stack_constant
 from .law import law
 from .layout import Layout
 from .logits import logits_terms
@@ -28,6 +28,7 @@ from .overlap import (
     step_term,
     tensor_term,
 )
+from .products import memory_rate
 from .runtime import fragmentation_terms, runtime_terms
 from .states import rank_parameters, state_terms
 from .terms import PIECES, Note, Term, ns

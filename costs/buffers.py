@@ -72,13 +72,18 @@ def _fsdp_rows(layout: Layout) -> Bools:
 
 
 def _gather_terms(layout: Layout, moment: str) -> list[Term]:
-    """FSDP2 units: root and, without resharding, all layers; two units and gradients in the backward."""
+    """FSDP2 units: root and, without resharding, all layers; two units and gradients in the backward.
+
+    Over pipeline stages gradients are summed unsharded in fp32 until the last micro-batch.
+    """
     rows = _fsdp_rows(layout)
     kept = rows & (layout.strategies.zero_stage == 2)
     layer = rank_parameters(layout)
     unit = layer.max(axis=1)
     root = {"gradients": 6.0, "step": 0.0}.get(moment, 2.0)
-    keep = np.where(kept, 2.0, 0.0) if moment in ("forward", "backward") else np.zeros(len(layer))
+    sums = kept & (layout.strategies.pipeline_parallel > 1)
+    keep = np.where(kept, 2.0, 0.0) + np.where(sums, 4.0, 0.0)
+    keep = keep if moment in ("forward", "backward") else np.zeros(len(layer))
     fixed = np.where(kept, 6.0, 10.0) * unit if moment == "backward" else np.zeros(len(layer))
     return [
         Term(
@@ -95,9 +100,16 @@ def _gather_terms(layout: Layout, moment: str) -> list[Term]:
     ]
 
 
-def _pool_terms(layout: Layout) -> list[Term]:
-    rows = np.where(_fsdp_rows(layout), 1.0, 0.0)
-    shard = 4.0 * rows / layout.shard
+def _pool_terms(layout: Layout, moment: str) -> list[Term]:
+    """Pools of the gather and reduce-scatter streams; the gradient shard lies in one of them.
+
+    Where gradients are alive as such, they are counted with the states. Nothing is gathered on the
+    card's own pools where parameters are offloaded.
+    """
+    s = layout.strategies
+    rows = np.where(_fsdp_rows(layout) & ~s.is_("offload_params", "cpu"), 1.0, 0.0)
+    counted = (s.gradient_accumulation_steps > 1) | (moment in ("gradients", "step"))
+    shard = np.where(counted, 0.0, 4.0 * rows / layout.shard)
     unit = 2.0 * rows
     return [
         Term(
@@ -133,6 +145,6 @@ def buffer_terms(layout: Layout, moment: str) -> list[Term]:
     """Buffers alive at `moment` on each stage."""
     return [
         *_gather_terms(layout, moment),
-        *_pool_terms(layout),
+        *_pool_terms(layout, moment),
         *_deepspeed_terms(layout, moment),
     ]

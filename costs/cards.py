@@ -10,7 +10,10 @@ from ..inputs import Frozen
 
 
 class CardFactor(Frozen):
-    """Time in training over time in isolation, by width of the operands; 1.0 where nothing is known."""
+    """Time in training over time in isolation, by width of the operands; four bits count as eight.
+
+    A card that is not listed has 1.0.
+    """
 
     gpu: str
     sixteen_bit: float
@@ -34,4 +37,4 @@ def training_factor(gpu: str, precision: str) -> float:
     known = card_factors().get(gpu)
     if known is None:
         return 1.0
-    return known.eight_bit if precision in ("fp8", "mxfp8") else known.sixteen_bit
+    return known.eight_bit if precision in ("fp8", "mxfp8", "nvfp4") else known.sixteen_bit

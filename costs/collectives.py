@@ -35,7 +35,10 @@ def seconds(layout: Layout, kind: Kind, payload: Floats, group: Group) -> Floats
 
 
 def _one(cluster: Cluster, kind: Kind, bus: Floats, size: int, per_island: int, level: int) -> Floats:
-    """Seconds of `bus` bytes in a group of `size`, `per_island` of it in each island."""
+    """Seconds of `bus` bytes in a group of `size`, `per_island` of it in each island.
+
+    The half-speed size is that of rings with a whole node's cards; fewer cards drive fewer channels.
+    """
     tiers = cluster.tiers().tiers
     if size <= per_island:
         return collective_curve(cluster.node.gpu, size, kind).seconds(bus)
@@ -51,7 +54,7 @@ def _one(cluster: Cluster, kind: Kind, bus: Floats, size: int, per_island: int, 
     return saturating_seconds(
         bus,
         rate_bytes_per_s=rate,
-        half_bytes=law.half_size_bytes(size, cluster.node.fabric),
+        half_bytes=law.half_size_bytes(size, cluster.node.fabric) * min(1.0, per_island / cluster.node.gpus),
         half_exponent=law.half_exponent,
         floor_seconds=latency(size, -(-size // per_island)),
     )
@@ -81,9 +84,3 @@ def bucketed(layout: Layout, kind: Kind, payload: Floats, bucket_bytes: Floats, 
     one = seconds(layout, kind, bucket_bytes, group)
     rate = one / np.maximum(bucket_bytes, 1.0)
     return payload * rate
-
-
-def fsdp_factor(layout: Layout, group: Group) -> Floats:
-    """FSDP gathers that leave the island reach only a share of the NIC: the factor on their time."""
-    outside = (group.size > group.per_island) & layout.strategies.is_("backend", "fsdp")
-    return np.where(outside, 1.0 / network().fsdp_share, 1.0)

@@ -139,10 +139,9 @@ NAMES: tuple[str, ...] = tuple(field.name for field in fields(Strategies))
 
 @dataclass(frozen=True)
 class Counts:
-    """Integers of the stages of n strategies, padded to the longest pipeline: arrays (n, stages, kinds).
+    """Layers of each kind on the stages of n strategies, padded to the longest pipeline.
 
-    All are counts of layers of a kind in ONE chunk of the stage (a stage has virtual_pipeline equal
-    chunks), but for `offloaded`, which is over the whole stage. `held` (n, stages) masks real stages.
+    Arrays (n, stages, kinds), over all chunks of a stage. `held` (n, stages) masks real stages.
     """
 
     layer: Ints
@@ -174,16 +173,15 @@ class Counts:
 
 
 def _by_kind(strategy: Strategy, prefix: Ints) -> Iterator[dict[str, Ints]]:
-    chunks = strategy.virtual_pipeline
     start = 0
     for stage in strategy.stages:
         end = start + stage.layers
         full = start + stage.recompute_full_layers
         selective = full + stage.recompute_selective_layers
         yield {
-            "layer": (prefix[end] - prefix[start]) // chunks,
-            "full": (prefix[full] - prefix[start]) // chunks,
-            "selective": (prefix[selective] - prefix[full]) // chunks,
+            "layer": prefix[end] - prefix[start],
+            "full": prefix[full] - prefix[start],
+            "selective": prefix[selective] - prefix[full],
             "offloaded": prefix[end] - prefix[end - stage.offloaded_layers],
         }
         start = end

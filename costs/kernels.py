@@ -3,55 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
-from ..hardware.catalogue import gemm_curve
 from ..models.stack import Stack, stacks
-from ..models.strategy import PRECISIONS
 from ..models.transformer import Block
+from .activations import again
 from .attention import attention_seconds
-from .cards import training_factor
 from .columns import WORDS, Floats
 from .law import law
 from .layout import Layout
-
-Cut = Literal["column", "row", "whole"]
-
-_LINEAR_BYTES = {"bf16": 2.0, "fp16": 2.0, "fp32": 4.0, "fp8": 1.0, "mxfp8": 1.03125}
-"""Bytes of an operand element, by precision; MX scales are one byte per 32 elements."""
-
-
-@dataclass(frozen=True)
-class Product:
-    """One weight matrix of a layer: (m tokens) x (k) x (n), and which side tensor parallel cuts."""
-
-    n: int
-    k: int
-    cut: Cut
-
-
-def attention_products(block: Block, hidden: int) -> list[Product]:
-    """Weight matrices of the attention of a layer."""
-    attention = block.attention
-    query, kv, output = attention.query_width, attention.kv_width, attention.output_width
-    last = Product(hidden, output, "row")
-    if attention.kv_rank is None:
-        return [Product(query + 2 * kv, hidden, "column"), last]
-    value = attention.value_head_dim or attention.head_dim
-    down = attention.q_rank + attention.kv_rank + attention.rope_head_dim
-    return [
-        Product(down, hidden, "whole"),
-        Product(query, attention.q_rank or hidden, "column"),
-        Product(attention.heads * (attention.head_dim + value), attention.kv_rank, "column"),
-        last,
-    ]
-
-
-def dense_products(width: int, hidden: int, matrices: int) -> list[Product]:
-    """Weight matrices of a feed-forward of inner `width`; gate and up are one product."""
-    return [Product((matrices - 1) * width, hidden, "column"), Product(hidden, width, "row")]
+from .products import (
+    Product,
+    attention_products,
+    dense_products,
+    memory_rate,
+    product_seconds,
+    products_seconds,
+)
 
 
 def _per_row(values: list[float], codes: np.ndarray) -> Floats:
@@ -68,42 +37,6 @@ def stack_constant(layout: Layout, field: str) -> Floats:
 def stack_of(layout: Layout, row: int) -> Stack:
     """The software stack of one row."""
     return stacks()[WORDS["software_stack"][layout.strategies.software_stack[row]]]
-
-
-def product_seconds(layout: Layout, m: Floats, n: Floats, k: Floats, *, linear: bool) -> Floats:
-    """Seconds of m x n x k on the card; `linear` products run in the row's precision, others in 16 bit."""
-    gpu = layout.cluster.node.gpu
-    found = np.zeros(np.broadcast_shapes(m.shape, n.shape, k.shape))
-    codes = layout.strategies.precision
-    for value in np.unique(codes).tolist():
-        word = PRECISIONS[value]
-        precision = word if linear or word in ("fp16", "fp32") else "bf16"
-        peak = gpu.peak_flops_per_s(precision)
-        rows = codes == value
-        if peak is None:
-            found[rows] = np.inf
-            continue
-        found[rows] = training_factor(gpu.name, precision) * gemm_curve(gpu, precision).seconds(
-            np.broadcast_to(m, found.shape)[rows],
-            np.broadcast_to(n, found.shape)[rows],
-            np.broadcast_to(k, found.shape)[rows],
-            peak_flops_per_s=peak,
-            hbm_bytes_per_s=gpu.hbm_bytes_per_s,
-            bytes_per_element=_LINEAR_BYTES[precision],
-            sms=gpu.sms,
-        )
-    return found
-
-
-def products_seconds(layout: Layout, products: list[Product]) -> Floats:
-    """Seconds of the forward products of tokens T, cut by tensor parallel."""
-    t = layout.tensor.astype(np.float64)
-    total = np.zeros(len(t))
-    for product in products:
-        n = product.n / t if product.cut == "column" else np.full_like(t, product.n)
-        k = product.k / t if product.cut == "row" else np.full_like(t, product.k)
-        total += product_seconds(layout, layout.tokens, n, k, linear=True)
-    return total
 
 
 def expert_seconds(layout: Layout, block: Block) -> Floats:
@@ -148,15 +81,10 @@ def memory_seconds(layout: Layout, block: Block) -> Floats:
     return moved * layout.tokens / memory_rate(layout)
 
 
-def memory_rate(layout: Layout) -> float:
-    """Bytes a second memory-bound kernels sustain: 0.85 of the HBM peak."""
-    return law("hbm_share") * layout.cluster.node.gpu.hbm_bytes_per_s
-
-
 def cast_seconds(layout: Layout, block: Block) -> Floats:
-    """Seconds to quantise the inputs of a forward's linears, 8-bit rows only."""
+    """Seconds to quantise the inputs of a forward's linears, 8- and 4-bit rows only."""
     s = layout.strategies
-    eight = s.is_("precision", "fp8") | s.is_("precision", "mxfp8")
+    eight = s.is_("precision", "fp8") | s.is_("precision", "mxfp8") | s.is_("precision", "nvfp4")
     widths = 2.0 * layout.transformer.hidden_size + block.attention.output_width + inner_width(block)
     return np.where(
         eight, law("cast_bytes") * widths * layout.tokens / layout.tensor / memory_rate(layout), 0.0
@@ -189,17 +117,22 @@ def _one_kind(layout: Layout, block: Block) -> tuple[Floats, Floats, Floats, Flo
     attended = products_seconds(layout, attention_products(block, hidden)) * gemm
     fed = feed_forward_seconds(layout, block) * gemm
     core, core_back = attention_seconds(layout, block)
-    scale = stack_constant(layout, "attention_factor")
+    scale = stack_constant(layout, "attention_factor") * _unbalanced(layout)
     memory = memory_seconds(layout, block) * stack_constant(layout, "memory_factor")
     cast = cast_seconds(layout, block)
     floor = stack_constant(layout, "host_floor_seconds")
     forward = at_least(attended + fed + scale * core + memory + cast, floor)
     work = 2.0 * (attended + fed + memory + cast) + scale * core_back
     backward = at_least(work, law("host_backward_floor") * floor)
-    by_op = 0.5 * (attended + fed) + memory
-    by_mlp = fed + memory * 0.5
-    mlp = layout.strategies.is_("backend", "megatron")
-    return forward, backward, np.where(mlp, by_mlp, by_op), forward, scale * core
+    part = again(layout, "products") * attended + again(layout, "feed_forward") * fed
+    part = part + again(layout, "core") * scale * core + again(layout, "memory") * memory
+    return forward, backward, np.minimum(part, forward), forward, scale * core
+
+
+def _unbalanced(layout: Layout) -> Floats:
+    """Attention over context ranks cut without regard to the causal mask: 1 + u (1 - 1/c)."""
+    c = layout.strategies.context_parallel.astype(np.float64)
+    return 1.0 + stack_constant(layout, "context_imbalance") * (1.0 - 1.0 / c)
 
 
 def at_least(work: Floats, floor: Floats) -> Floats:

@@ -6,9 +6,10 @@ import numpy as np
 
 from ..models.backend import step_traffic_bytes
 from .columns import Floats
-from .kernels import LayerSeconds, memory_rate
+from .kernels import LayerSeconds
 from .law import law
 from .layout import Layout
+from .products import memory_rate
 from .states import Held, local_parameters, per_parameter, sharding
 from .terms import Note, Term, ns
 from .traffic import passes

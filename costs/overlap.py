@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .activations import again
 from .buffers import bucket_elements
-from .collectives import bucketed, fsdp_factor, point_to_point, seconds
+from .collectives import bucketed, point_to_point, seconds
 from .columns import Floats
 from .kernels import LayerSeconds, stack_constant
 from .law import law
@@ -21,7 +22,6 @@ from .traffic import (
     hidden_bytes,
     passes,
     reduce_bytes,
-    selective_share,
     tensor_pairs,
     wires,
 )
@@ -55,7 +55,7 @@ def tensor_term(layout: Layout) -> Term:
     one = np.where(layout.strategies.sequence_parallel > 0, pair, whole)
     one = one * stack_constant(layout, "tensor_exposed")
     layer = _kinds([2.0 * tensor_pairs(layout, block) * one for block in layout.blocks])
-    part = selective_share(layout)[:, None] * layer / 2.0
+    part = again(layout, "tensor")[:, None] * layer / 2.0
     pieces = ns(layer=layer, full=layer / 2.0, selective=part, first=one, last=one)
     return Term("tensor_comm", "chunk", _TENSOR, pieces)
 
@@ -80,8 +80,8 @@ def expert_term(layout: Layout) -> Term:
         [seconds(layout, "all_to_all", dispatched_bytes(layout, block), group) for block in layout.blocks]
     )
     layer = 4.0 * law("expert_exposed") * one
-    again = ns(layer=layer, full=layer / 2.0, selective=layer / 2.0)
-    return Term("expert_comm", "chunk", _EXPERT, again)
+    part = again(layout, "expert")[:, None] * layer / 2.0
+    return Term("expert_comm", "chunk", _EXPERT, ns(layer=layer, full=layer / 2.0, selective=part))
 
 
 def pipeline_term(layout: Layout) -> Term:
@@ -105,7 +105,8 @@ class StateSeconds:
     def of(cls, layout: Layout) -> StateSeconds:
         """A layer, the embedding and the head are each one collective."""
         group = layout.shard_group
-        slower = fsdp_factor(layout, group)
+        away = group.size > group.per_island
+        slower = np.where(away, 1.0 / stack_constant(layout, "gather_share"), 1.0)
         weight, gradient = wires(layout)
 
         def gather(payload: Floats) -> Floats:

@@ -86,18 +86,20 @@ class Frame:
 def evaluate(term: Term, frame: Frame) -> Ints:
     """The value of `term` on each stage, (n, stages), whole units; 0 where no stage is held.
 
-    A per-stage term meets the layers of every chunk; a per-flight term meets one chunk as often as
-    micro-batches are in flight. Offloaded layers are counted over the stage in either case.
+    A per-stage term meets the layers of every chunk; a per-chunk term those of one (a stage's layers
+    over its chunks, rounded up); a per-flight term that as often as chunks are in flight. Offloaded
+    layers are counted over the stage in either case.
     """
     counts = frame.counts
-    chunks = _column(frame.chunks) if term.per == "stage" else np.int64(1)
     masks = {"fixed": counts.held, "first": frame.first, "last": frame.last}
     total = np.zeros(counts.held.shape, dtype=np.int64)
+    layers = np.zeros(counts.held.shape, dtype=np.int64)
     for piece, value in term.coefficients.items():
         if piece in masks:
             total += masks[piece] * _column(value)
         elif piece != "offloaded":
-            total += _weighted(getattr(counts, piece), value) * chunks
+            layers += _weighted(getattr(counts, piece), value)
+    total += layers if term.per == "stage" else -(-layers // _column(frame.chunks))
     if term.per == "flight":
         total *= frame.in_flight
     if "offloaded" in term.coefficients:

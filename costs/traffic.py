@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..models.transformer import Block
+from .activations import again
 from .columns import Bools, Floats, Ints
 from .law import law
 from .layout import Group, Layout
@@ -41,16 +42,6 @@ def tensor_pairs(layout: Layout, block: Block) -> Floats:
     forward = block.feed_forward
     own = (forward.experts > 0) & (layout.strategies.expert_tensor_parallel == 1)
     return np.where(own, 2.0 if forward.shared_width else 1.0, 2.0)
-
-
-def selective_share(layout: Layout) -> Floats:
-    """Share of a forward's tensor-parallel collectives that selective recompute repeats.
-
-    Repeating the feed-forward takes one of two pairs; repeating all but saved products takes both
-    gathers and one scatter of four.
-    """
-    mlp = layout.strategies.is_("backend", "megatron")
-    return np.where(mlp, law("selective_tensor_mlp"), law("selective_tensor_op"))
 
 
 def context_bytes(layout: Layout, block: Block) -> Floats:
@@ -127,6 +118,7 @@ def traffic_terms(layout: Layout) -> dict[str, tuple[list[Term], Group]]:
     tensor_layer = 2.0 * pairs * per_pass[:, None]
     rings = np.stack([context_bytes(layout, block) for block in layout.blocks], axis=1)
     routed = np.stack([dispatched_bytes(layout, block) for block in layout.blocks], axis=1)
+    repeated = again(layout, "expert")[:, None]
     routed = 4.0 * routed * ring_share(expert)[:, None]
     piped = np.where(s.pipeline_parallel > 1, 2.0 * boundary_bytes(layout), 0.0)
     return {
@@ -138,7 +130,7 @@ def traffic_terms(layout: Layout) -> dict[str, tuple[list[Term], Group]]:
                     _TENSOR,
                     layer=tensor_layer,
                     full=tensor_layer / 2,
-                    selective=selective_share(layout)[:, None] * tensor_layer / 2,
+                    selective=again(layout, "tensor")[:, None] * tensor_layer / 2,
                     first=per_pass,
                     last=per_pass,
                 )
@@ -147,7 +139,16 @@ def traffic_terms(layout: Layout) -> dict[str, tuple[list[Term], Group]]:
         ),
         "context": ([_bytes("context", "chunk", _CONTEXT, layer=3.0 * rings, full=rings)], context),
         "expert": (
-            [_bytes("expert", "chunk", _EXPERT, layer=routed, full=routed / 2, selective=routed / 2)],
+            [
+                _bytes(
+                    "expert",
+                    "chunk",
+                    _EXPERT,
+                    layer=routed,
+                    full=routed / 2,
+                    selective=repeated * routed / 2,
+                )
+            ],
             expert,
         ),
         "pipeline": ([_bytes("pipeline", "chunk", _PIPE, fixed=piped)], layout.pipe_group),

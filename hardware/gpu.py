@@ -16,6 +16,7 @@ PEAK_FIELDS = {
     "fp8_blockwise": "fp8_flops_per_s",
     "mxfp8": "mxfp8_flops_per_s",
     "fp4": "fp4_flops_per_s",
+    "nvfp4": "fp4_flops_per_s",
 }
 """Arithmetic of a matrix product to the field of its peak; fp32 products run as TF32."""
 

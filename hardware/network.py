@@ -30,8 +30,8 @@ class NetworkLaw(Frozen):
     """Constants of ``network.json``, each with its source there (`source_of`).
 
     Between nodes an all-reduce of W bus bytes takes ``(W/B)(1 + (W_h/W)^half_exponent)`` with
-    ``W_h = half_bytes (n/half_ranks)^half_growth`` (times the fabric's factor). `all_to_all_share`,
-    `fsdp_share` and `cross_rail_share` multiply the rate of a NIC.
+    ``W_h = half_bytes (n/half_ranks)^half_growth`` (times the fabric's factor). `all_to_all_share`
+    and `cross_rail_share` multiply the rate of a NIC.
     """
 
     half_bytes: float = Field(gt=0)
@@ -40,7 +40,6 @@ class NetworkLaw(Frozen):
     half_exponent: float = Field(ge=0, le=1)
     all_to_all_share: float = Field(gt=0, le=1)
     cross_rail_share: float = Field(gt=0, le=1)
-    fsdp_share: float = Field(gt=0, le=1)
     ring_base_seconds: float = Field(ge=0)
     ring_inner_step_seconds: float = Field(ge=0)
     ring_network_step_seconds: float = Field(ge=0)

@@ -53,7 +53,6 @@ class Backend(Frozen):
     reshard: tuple[bool, ...]
     recompute: tuple[Recompute, ...]
     recompute_freedom: Freedom
-    selective_set: Literal["none", "op", "mlp"]
     offload: tuple[Offload, ...]
     offload_optimizer_from_stage: int
     offload_params_from_stage: int
@@ -66,6 +65,9 @@ class Backend(Frozen):
     vocab_multiple: int
     """The vocabulary is padded to a multiple of this times tensor_parallel."""
     recipes: dict[Precision, dict[GradientDtype, str]]
+    """Byte recipes that can be priced."""
+    precisions: tuple[Precision, ...]
+    """Precisions that launch files can be written for."""
     loss_kernels: tuple[str, ...]
     optimizers: tuple[Optimizer, ...]
     gradient_dtype_from_stage: dict[GradientDtype, int]

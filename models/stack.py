@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Literal
 
 from pydantic import Field
 
@@ -31,6 +32,14 @@ class Stack(Frozen):
     accumulation_factor: float = Field(ge=0)
     fixed_seconds: float = Field(ge=0)
     activation_set: str
+    """What a layer saves for its backward (`costs`, saved sets)."""
+    selective_set: str
+    """What it saves under selective recompute; "none" where there is no such thing."""
+    attention_kernel: Literal["fused", "unfused"]
+    gather_share: float = Field(gt=0, le=1)
+    """Share of the NIC that gathers of sharded weights between islands reach."""
+    context_imbalance: float = Field(ge=0)
+    """What an unbalanced causal split over many context ranks adds to attention, as a share of it."""
     source: str
     grade: str
 

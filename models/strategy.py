@@ -10,7 +10,7 @@ from ..inputs import Frozen
 
 Degree = int
 BackendName = Literal["deepspeed", "fsdp", "megatron"]
-Precision = Literal["bf16", "fp16", "fp32", "fp8", "mxfp8"]
+Precision = Literal["bf16", "fp16", "fp32", "fp8", "mxfp8", "nvfp4"]
 GradientDtype = Literal["bf16", "fp16", "fp32"]
 Recompute = Literal["none", "selective", "full"]
 Place = Literal["none", "cpu"]
@@ -18,7 +18,7 @@ Schedule = Literal["none", "1f1b", "interleaved"]
 RankOrder = Literal["tp-cp-dp-pp", "tp-cp-pp-dp"]
 
 BACKENDS: tuple[BackendName, ...] = ("deepspeed", "fsdp", "megatron")
-PRECISIONS: tuple[Precision, ...] = ("bf16", "fp16", "fp32", "fp8", "mxfp8")
+PRECISIONS: tuple[Precision, ...] = ("bf16", "fp16", "fp32", "fp8", "mxfp8", "nvfp4")
 GRADIENT_DTYPES: tuple[GradientDtype, ...] = ("bf16", "fp16", "fp32")
 RECOMPUTES: tuple[Recompute, ...] = ("none", "selective", "full")
 PLACES: tuple[Place, ...] = ("none", "cpu")

@@ -60,6 +60,7 @@ def _software(request: Request, known: Backend, strategy: Strategy) -> Iterator[
         "optimizer": request.training.optimizer not in known.optimizers,
         "gradient_dtype": strategy.zero_stage < least,
         "tensor_parallel": bool(tensor and not known.cuts_tensors_of(request.model)) or bool(vocabulary),
+        "precision": strategy.precision not in known.precisions,
         "software_stack": bool(tensor and strategy.software_stack != tensor.stack),
     }
     for field, wrong in broken.items():

@@ -58,7 +58,7 @@ def softwares(request: Request) -> Iterator[Software]:
             continue
         for precision in choose.precision or (default_precision(request),):
             recipes = known.recipes.get(precision, {})
-            if not recipes or gpu.peak_flops_per_s(precision) is None:
+            if precision not in known.precisions or gpu.peak_flops_per_s(precision) is None:
                 continue
             dtypes = [d for d in choose.gradient_dtype or tuple(recipes)[:1] if d in recipes]
             stacks = choose.software_stack or _default_stacks(known)

@@ -1,0 +1,104 @@
+"""Matrix products on one card: which a layer has, and their seconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from ..hardware.catalogue import gemm_curve
+from ..models.strategy import PRECISIONS
+from ..models.transformer import Block
+from .cards import training_factor
+from .columns import Floats
+from .law import law
+from .layout import Layout
+
+Cut = Literal["column", "row", "whole"]
+
+_LINEAR_BYTES = {"bf16": 2.0, "fp16": 2.0, "fp32": 4.0, "fp8": 1.0, "mxfp8": 1.03125, "nvfp4": 0.5625}
+"""Bytes of an operand element; MX scales are a byte per 32 elements, NVFP4 ones a byte per 16."""
+
+
+@dataclass(frozen=True)
+class Product:
+    """One weight matrix of a layer: (m tokens) x (k) x (n), and which side tensor parallel cuts."""
+
+    n: int
+    k: int
+    cut: Cut
+
+
+def attention_products(block: Block, hidden: int) -> list[Product]:
+    """Weight matrices of the attention of a layer."""
+    attention = block.attention
+    query, kv, output = attention.query_width, attention.kv_width, attention.output_width
+    last = Product(hidden, output, "row")
+    if attention.kv_rank is None:
+        return [Product(query + 2 * kv, hidden, "column"), last]
+    value = attention.value_head_dim or attention.head_dim
+    down = attention.q_rank + attention.kv_rank + attention.rope_head_dim
+    return [
+        Product(down, hidden, "whole"),
+        Product(query, attention.q_rank or hidden, "column"),
+        Product(attention.heads * (attention.head_dim + value), attention.kv_rank, "column"),
+        last,
+    ]
+
+
+def dense_products(width: int, hidden: int, matrices: int) -> list[Product]:
+    """Weight matrices of a feed-forward of inner `width`; gate and up are one product."""
+    return [Product((matrices - 1) * width, hidden, "column"), Product(hidden, width, "row")]
+
+
+def product_seconds(layout: Layout, m: Floats, n: Floats, k: Floats, *, linear: bool) -> Floats:
+    """Seconds of m x n x k on the card; `linear` products run in the row's precision, others in 16 bit."""
+    gpu = layout.cluster.node.gpu
+    found = np.zeros(np.broadcast_shapes(m.shape, n.shape, k.shape))
+    codes = layout.strategies.precision
+    for value in np.unique(codes).tolist():
+        word = PRECISIONS[value]
+        precision = word if linear or word in ("fp16", "fp32") else "bf16"
+        peak = gpu.peak_flops_per_s(precision)
+        rows = codes == value
+        if peak is None:
+            found[rows] = np.inf
+            continue
+        found[rows] = training_factor(gpu.name, precision) * gemm_curve(gpu, precision).seconds(
+            np.broadcast_to(m, found.shape)[rows],
+            np.broadcast_to(n, found.shape)[rows],
+            np.broadcast_to(k, found.shape)[rows],
+            peak_flops_per_s=peak,
+            hbm_bytes_per_s=gpu.hbm_bytes_per_s,
+            bytes_per_element=_LINEAR_BYTES[precision],
+            sms=gpu.sms,
+        )
+    return found * misaligned(n, k) if linear else found
+
+
+def misaligned(n: Floats, k: Floats) -> Floats:
+    """The factor on a linear's time where a local side is no multiple of 64 elements.
+
+    >>> float(misaligned(np.array(14400 / 8), np.array(14400)))
+    1.2
+    """
+    side = law("misaligned_side")
+    odd = (np.mod(n, side) != 0) | (np.mod(k, side) != 0)
+    return np.where(odd, law("misaligned_factor"), 1.0)
+
+
+def products_seconds(layout: Layout, products: list[Product]) -> Floats:
+    """Seconds of the forward products of tokens T, cut by tensor parallel."""
+    t = layout.tensor.astype(np.float64)
+    total = np.zeros(len(t))
+    for product in products:
+        n = product.n / t if product.cut == "column" else np.full_like(t, product.n)
+        k = product.k / t if product.cut == "row" else np.full_like(t, product.k)
+        total += product_seconds(layout, layout.tokens, n, k, linear=True)
+    return total
+
+
+def memory_rate(layout: Layout) -> float:
+    """Bytes a second memory-bound kernels sustain: 0.85 of the HBM peak."""
+    return law("hbm_share") * layout.cluster.node.gpu.hbm_bytes_per_s
