@@ -22,6 +22,7 @@ from pydantic import ValidationError
 from shardwise.hardware import Cluster
 from shardwise.models import Strategy, Training, Transformer
 from shardwise.models.backend import backend
+from shardwise.models.stack import stack
 from shardwise.models.strategy import BackendName
 from shardwise.models.training import Optimizer
 
@@ -85,7 +86,9 @@ def layouts_of(record: Record, software: Software, transformer: Transformer, clu
     if not found:
         raise Refused("batch", "no micro-batch and interleaving divide the global batch and the layers")
     return Layouts(
-        tuple(found), tuple(imputed + _blanks(record, degrees)), tuple(notes + more + other + _losses(record))
+        tuple(found),
+        tuple(imputed + _blanks(record, degrees)),
+        tuple(notes + more + other + _kernels(record, software)),
     )
 
 
@@ -162,8 +165,9 @@ def _optimizer(record: Record) -> tuple[Optimizer, list[str]]:
     return ("sgd", []) if text.startswith("sgd") else ("adamw", [])
 
 
-def _losses(record: Record) -> list[str]:
-    return ["attention unfused -> fused"] if record.text("flash_attention") == "0" else []
+def _kernels(record: Record, software: Software) -> list[str]:
+    fused = stack(software.stack).attention_kernel == "fused"
+    return ["attention unfused -> fused"] if fused and record.text("flash_attention") == "0" else []
 
 
 def _blanks(record: Record, degrees: _Degrees) -> list[str]:
@@ -215,7 +219,9 @@ def _candidate(
     if chunks > 1 and not record.text("vpp") and steps % degrees.pipeline:
         return []
     held = stage_layers(layers, degrees.pipeline, chunks)
-    stages = stages_of(record, recompute, str(fixed["backend"]), held, fixed["offload_optimizer"] == "cpu")
+    stages = stages_of(
+        record, recompute, stack(str(fixed["software_stack"])), held, fixed["offload_optimizer"] == "cpu"
+    )
     length = record.needed("seq_len")
     try:
         training = Training(global_batch_size=batch, sequence_length=length, optimizer=optimizer)

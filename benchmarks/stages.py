@@ -5,7 +5,7 @@ that makes the rest even (embedding and head take a layer's place); else as even
 interleaving the middle stages hold whole chunks while the ends hold what is left. Recompute: `full` is
 every layer. `selective` under FSDP is the operator rule (every second product), "layer AC" every second
 layer whole, and "every n-th block" the share 3 (HFU/MFU - 1) of the layers whole. Elsewhere `selective` drops
-the attention core only, which the ledger's fused attention never stores: it is priced as none.
+the attention core: priced so under stacks that store it, as none under those with fused attention.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 
 from shardwise.models import Stage
+from shardwise.models.stack import Stack
 
 from .record import Record
 
@@ -64,11 +65,12 @@ def whole_share(record: Record) -> float | None:
 
 
 def stages_of(
-    record: Record, recompute: str, backend: str, held: tuple[int, ...], offload: bool
+    record: Record, recompute: str, stack: Stack, held: tuple[int, ...], offload: bool
 ) -> tuple[Stage, ...]:
     """The stages of a row whose stages hold `held` layers."""
-    share = whole_share(record) if recompute == "selective" and backend == "fsdp" else None
-    by_op = recompute == "selective" and backend == "fsdp" and share is None
+    share = whole_share(record) if recompute == "selective" and stack.backend == "fsdp" else None
+    known = stack.selective_set in ("op", "op-eager", "core")
+    by_op = recompute == "selective" and known and share is None
     whole = 1.0 if recompute == "full" else share or 0.0
     return tuple(
         Stage(

@@ -28,7 +28,7 @@ def _data_objections(strategy: Strategy, facts: Backend) -> Iterator[Objection]:
         stages = ", ".join(map(str, facts.zero_stages))
         yield Objection("zero_stage", strategy.zero_stage, f"{facts.name} has the ZeRO stages {stages}")
     recipes = facts.recipes.get(strategy.precision)
-    if recipes is None:
+    if recipes is None or strategy.precision not in facts.precisions:
         yield Objection(
             "precision", strategy.precision, f"{facts.name} does not train in {strategy.precision}"
         )

@@ -24,7 +24,7 @@ from shardwise.costs import price
 from shardwise.inputs import InputError
 from shardwise.models import count
 from shardwise.models.recipe import losses
-from shardwise.models.stack import stack_names
+from shardwise.models.stack import stack, stack_names
 
 ROOT = Path(__file__).parents[1]
 DATA = ROOT / "benchmarks" / "data"
@@ -133,7 +133,7 @@ def test_what_no_rule_can_fill_is_refused_with_a_code(cells: dict[str, str], cod
 
 @pytest.mark.parametrize(
     ("column", "readings"),
-    [("micro_batch_seqs", {1, 2, 4}), ("recompute", {"none", "full"}), ("vpp", {1, 2, 3, 6})],
+    [("micro_batch_seqs", {1, 2, 4}), ("recompute", {"none", "selective", "full"}), ("vpp", {1, 2, 3, 6})],
 )
 def test_a_blank_that_authors_tune_has_several_readings(column: str, readings: set[object]) -> None:
     """Micro-batch, recompute and interleaving left blank are priced at their candidates, and imputed."""
@@ -244,11 +244,12 @@ def test_stages_hold_all_layers(layers: int, stages: int, chunks: int) -> None:
 
 def test_selective_means_what_the_source_means_by_it() -> None:
     """Layer AC is every second layer whole, every n-th block a share from HFU over MFU, else operators."""
-    layer = stages_of(record(notes="selective layer AC"), "selective", "fsdp", (80,), False)[0]
+    eager = stack("fsdp-eager-2023")
+    layer = stages_of(record(notes="selective layer AC"), "selective", eager, (80,), False)[0]
     share = stages_of(
-        record(notes="HFU 60%; every n-th block", mfu_pct="50"), "selective", "fsdp", (40,), False
+        record(notes="HFU 60%; every n-th block", mfu_pct="50"), "selective", eager, (40,), False
     )[0]
-    operators = stages_of(record(notes="per-op"), "selective", "fsdp", (40,), False)[0]
+    operators = stages_of(record(notes="per-op"), "selective", eager, (40,), False)[0]
 
     assert (layer.recompute_full_layers, layer.recompute_selective_layers) == (40, 0)
     assert share.recompute_full_layers == 24
