@@ -70,8 +70,8 @@ class Backend(Frozen):
     """Precisions that launch files can be written for."""
     loss_kernels: tuple[str, ...]
     optimizers: tuple[Optimizer, ...]
-    gradient_dtype_from_stage: dict[GradientDtype, int]
-    """The least ZeRO stage with gradients of a type, where not 0."""
+    gradient_dtype_from_stage: dict[Precision, dict[GradientDtype, int]]
+    """The least ZeRO stage of a precision with gradients of a type, where not 0."""
     vocab_divides: bool
     """tensor_parallel must divide the vocabulary, which is not padded."""
     tensor_parallel: TensorParallel | None
@@ -79,6 +79,10 @@ class Backend(Frozen):
     """The reason of each rule above, by the field it holds for."""
     limits: tuple[AxisLimit, ...]
     source: str
+
+    def least_zero_stage(self, precision: Precision, gradient_dtype: GradientDtype) -> int:
+        """The least ZeRO stage that runs with gradients of a type."""
+        return self.gradient_dtype_from_stage.get(precision, {}).get(gradient_dtype, 0)
 
     def stack_for(self, tensor: int) -> str:
         """The software stack the backend runs by default with this tensor_parallel."""

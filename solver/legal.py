@@ -52,7 +52,7 @@ def _axes(request: Request, known: Backend, strategy: Strategy) -> Iterator[Brea
 def _software(request: Request, known: Backend, strategy: Strategy) -> Iterator[Breach]:
     """Stack, loss, optimizer and gradient type that the backend runs, also under tensor parallel."""
     tensor = known.tensor_parallel if strategy.tensor_parallel > 1 else None
-    least = known.gradient_dtype_from_stage.get(strategy.gradient_dtype, 0)
+    least = known.least_zero_stage(strategy.precision, strategy.gradient_dtype)
     kernels = tensor.loss_kernels if tensor else known.loss_kernels
     vocabulary = known.vocab_divides and request.model.vocab_size % strategy.tensor_parallel
     broken = {

@@ -8,11 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..costs.columns import Strategies
-from ..inputs import InputError
 from .engine import cp_model, new_solver
-from .rules import KNOBS, Rule, comparison_of, operator_of
-
-LARGEST = 2**62
+from .rules import KNOBS, Range, Rule, comparison_of, operator_of, reached
 
 
 @dataclass(frozen=True)
@@ -74,15 +71,8 @@ class _Stated:
     def __init__(self, model: Any, knobs: Mapping[str, Number], rule: Rule) -> None:
         self.model, self.knobs, self.rule = model, knobs, rule
 
-    def _fresh(self, low: int, high: int) -> Any:
-        if max(abs(low), abs(high)) >= LARGEST:
-            raise InputError(
-                "choose.rules",
-                self.rule.text,
-                self.rule.origin,
-                "may reach numbers beyond 2^62",
-                code="bad-rule",
-            )
+    def _fresh(self, span: Range) -> Any:
+        low, high = self.rule.within(span)
         return self.model.new_int_var(low, high, "")
 
     def number(self, node: ast.expr) -> Number:
@@ -92,35 +82,29 @@ class _Stated:
         if isinstance(node, ast.Constant):
             return Number(int(node.value), int(node.value), int(node.value))  # type: ignore[arg-type]
         assert isinstance(node, ast.BinOp)
-        left, right = self.number(node.left), self.number(node.right)
-        sign = operator_of(node)
-        if sign in ("+", "-"):
-            return self._sum(left, right, 1 if sign == "+" else -1)
-        if sign == "*":
-            corners = [a * b for a in (left.low, left.high) for b in (right.low, right.high)]
-            product = self._fresh(min(corners), max(corners))
-            self.model.add_multiplication_equality(product, [left.expression, right.expression])
-            return Number(product, min(corners), max(corners))
-        return self._divided(left, right, sign)
+        left, right, sign = self.number(node.left), self.number(node.right), operator_of(node)
+        span = reached(sign, (left.low, left.high), (right.low, right.high))
+        result = self._fresh(span)
+        if sign == "+":
+            self.model.add(result == left.expression + right.expression)
+        elif sign == "-":
+            self.model.add(result == left.expression - right.expression)
+        elif sign == "*":
+            self.model.add_multiplication_equality(result, [left.expression, right.expression])
+        else:
+            self._divide(left, right, sign, result)
+        return Number(result, *span)
 
-    def _sum(self, left: Number, right: Number, sign: int) -> Number:
-        low = left.low + (right.low if sign > 0 else -right.high)
-        high = left.high + (right.high if sign > 0 else -right.low)
-        total = self._fresh(low, high)
-        self.model.add(total == left.expression + sign * right.expression)
-        return Number(total, low, high)
-
-    def _divided(self, left: Number, right: Number, sign: str) -> Number:
+    def _divide(self, left: Number, right: Number, sign: str, result: Any) -> None:
         """Floor division and its remainder by a positive number: left = q right + r, 0 <= r < right."""
-        low = min(left.low // right.low, left.low // right.high)
-        high = max(left.high // right.low, left.high // right.high)
-        quotient, rest = self._fresh(low, high), self._fresh(0, right.high - 1)
-        corners = [a * b for a in (low, high) for b in (right.low, right.high)]
-        product = self._fresh(min(corners), max(corners))
+        sides = (left.low, left.high), (right.low, right.high)
+        whole = reached("//", *sides)
+        quotient = result if sign == "//" else self._fresh(whole)
+        rest = result if sign == "%" else self._fresh(reached("%", *sides))
+        product = self._fresh(reached("*", whole, sides[1]))
         self.model.add_multiplication_equality(product, [quotient, right.expression])
         self.model.add(left.expression == product + rest)
         self.model.add(rest <= right.expression - 1)
-        return Number(quotient, low, high) if sign == "//" else Number(rest, 0, right.high - 1)
 
     def truth(self, node: ast.expr) -> Any:
         """A boolean that is true exactly when `node` holds."""
@@ -147,10 +131,15 @@ class _Stated:
             self.model.add(total == 0).only_enforce_if(~found)
         return found
 
+    def _variable(self, number: Number) -> Any:
+        """A variable equal to a number, so that comparisons of constants are statements too."""
+        found = self.model.new_int_var(number.low, number.high, "")
+        self.model.add(found == number.expression)
+        return found
+
     def _compared(self, sign: str, left: Number, right: Number) -> Any:
         found = self.model.new_bool_var("")
-        a = self._sum(left, Number(0, 0, 0), 1).expression
-        b = self._sum(right, Number(0, 0, 0), 1).expression
+        a, b = self._variable(left), self._variable(right)
         yes, no = {
             "<": (a < b, a >= b),
             "<=": (a <= b, a > b),

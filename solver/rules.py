@@ -17,6 +17,9 @@ KNOBS: tuple[str, ...] = tuple(name for name in NAMES if name not in WORDS)
 
 MAX_LENGTH = 500
 MAX_NUMBER = 2**31
+LARGEST = 2**62
+
+Range = tuple[int, int]
 
 _ARITHMETIC: dict[type[ast.operator], str] = {
     ast.Add: "+",
@@ -85,8 +88,47 @@ class Rule:
             raise self._bad("may hold whole numbers below 2^31, knobs and + - * // % only")
 
     def holds(self, columns: Mapping[str, Ints]) -> Bools:
-        """Which rows of `columns` obey the rule."""
-        return np.asarray(_truth(self.tree, columns), dtype=np.bool_)
+        """Which rows of `columns` obey the rule; raises `InputError` where numbers may leave 64 bits."""
+        rows = len(next(iter(columns.values())))
+        if not rows:
+            return np.zeros(0, dtype=np.bool_)
+        ranges = {name: (int(values.min()), int(values.max())) for name, values in columns.items()}
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.BinOp):
+                self.reach(node, ranges)
+        return np.broadcast_to(np.asarray(_truth(self.tree, columns), dtype=np.bool_), (rows,))
+
+    def reach(self, node: ast.expr, ranges: Mapping[str, Range]) -> Range:
+        """Least and largest value of an arithmetic node for knobs in `ranges`."""
+        if isinstance(node, ast.Name):
+            return ranges[node.id]
+        if isinstance(node, ast.Constant):
+            return int(node.value), int(node.value)  # type: ignore[arg-type]
+        assert isinstance(node, ast.BinOp)
+        left, right = self.reach(node.left, ranges), self.reach(node.right, ranges)
+        return self.within(reached(operator_of(node), left, right))
+
+    def within(self, found: Range) -> Range:
+        """`found`, or an `InputError` where it leaves the numbers a model can hold."""
+        if max(abs(found[0]), abs(found[1])) >= LARGEST:
+            raise self._bad("may reach numbers beyond 2^62")
+        return found
+
+
+def reached(sign: str, left: Range, right: Range) -> Range:
+    """Least and largest result of an operation on whole numbers of two ranges; divisors are positive.
+
+    >>> reached("*", (-2, 3), (4, 5)), reached("%", (0, 9), (1, 4))
+    ((-10, 15), (0, 3))
+    """
+    if sign == "+":
+        return left[0] + right[0], left[1] + right[1]
+    if sign == "-":
+        return left[0] - right[1], left[1] - right[0]
+    if sign == "%":
+        return 0, right[1] - 1
+    corners = [a * b if sign == "*" else a // b for a in left for b in right]
+    return min(corners), max(corners)
 
 
 def _positive(node: ast.expr) -> bool:

@@ -157,7 +157,7 @@ def _expert_grids(
 def _shards(request: Request, software: Software, core: Core) -> list[tuple[int, int, int]]:
     """(zero_stage, shard_group_size, reshard_after_forward) a backend offers for these degrees."""
     choose, ranks, known = request.choose, core.data * core.context, software.backend
-    least = known.gradient_dtype_from_stage.get(software.gradient_dtype, 0)
+    least = known.least_zero_stage(software.precision, software.gradient_dtype)
     node = request.cluster.node.gpus
     sizes = [ranks]
     if known.partial_shard_groups and core.context == 1 and core.expert == 1:
@@ -269,9 +269,9 @@ _INNER = (
 def rows(request: Request) -> Strategies:
     """Every row of the request, before its rules and limits, in a fixed order."""
     parts: list[dict[str, Any]] = []
-    inner: dict[tuple[str, str], list[tuple[Core, Ints]]] = {}
+    inner: dict[tuple[str, str, str], list[tuple[Core, Ints]]] = {}
     for software in softwares(request):
-        key = (software.backend.name, software.gradient_dtype)
+        key = (software.backend.name, software.precision, software.gradient_dtype)
         if key not in inner:
             found = [(core, _core_rows(request, software, core)) for core in cores(request, software.backend)]
             inner[key] = [(core, table) for core, table in found if table is not None and len(table)]

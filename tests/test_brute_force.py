@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import doctest
 from functools import cache
+from importlib import import_module
+from pathlib import Path
 from typing import NamedTuple
 
+import oracle
 import pytest
 from oracle.brute import Answer, brute, faults
 from oracle.coverage import Coverage
@@ -58,12 +63,39 @@ def compared(block: int) -> tuple[Compared, ...]:
 
 @pytest.mark.parametrize("block", range(REQUESTS // BLOCK))
 def test_search_equals_an_exhaustive_one(block: int) -> None:
-    """Feasibility, step time and the number of legal rows are equal, and the plan is legal and takes that step.
+    """Feasibility, step and number of legal rows are equal; the plan is legal and takes that step.
 
     The exhaustive search prices the plan's row alone; which of several equal plans is returned is free.
     """
     wrong = {f"seed {one.seed}": one.differences for one in compared(block) if one.differences}
     assert wrong == {}
+
+
+def imported(path: Path) -> set[str]:
+    """Modules that a file imports by name."""
+    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    found = {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
+    return found | {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+
+
+def test_the_oracle_stands_alone() -> None:
+    """It imports nothing of the solver, nor numpy; of the ledger, in one module, what holds coefficients."""
+    files = sorted(Path(oracle.__path__[0]).glob("*.py"))
+    uses = {path.stem: imported(path) for path in files}
+    assert len(files) >= 9
+    assert not any(
+        name.startswith(("shardwise.solver", "numpy", "ortools")) for part in uses.values() for name in part
+    )
+    priced = {
+        stem: name for stem, part in uses.items() for name in part if name.startswith("shardwise.costs")
+    }
+    assert set(priced) == {"prices"}
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in Path(oracle.__path__[0]).glob("*.py")))
+def test_examples_of_the_oracle(name: str) -> None:
+    """The examples in its docstrings hold."""
+    assert doctest.testmod(import_module("oracle" if name == "__init__" else f"oracle.{name}")).failed == 0
 
 
 def test_the_requests_cover_the_space(capsys: pytest.CaptureFixture[str]) -> None:

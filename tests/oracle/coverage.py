@@ -53,7 +53,8 @@ def uneven(strategy: Strategy) -> bool:
 
 def chosen_uneven(strategy: Strategy) -> bool:
     """Whether they differ although the layers could have been shared out evenly."""
-    return uneven(strategy) and strategy.layers % (strategy.pipeline_parallel * strategy.virtual_pipeline) == 0
+    chunks = strategy.pipeline_parallel * strategy.virtual_pipeline
+    return uneven(strategy) and strategy.layers % chunks == 0
 
 
 @dataclass
@@ -81,14 +82,19 @@ class Coverage:
     @property
     def rare(self) -> dict[str, int]:
         """Wanted values optimal in fewer than `LEAST` requests."""
-        counts = {(name, value): self.optimal[name, value] for name, values in WANTED.items() for value in values}
-        return {f"{name} {value}": count for (name, value), count in counts.items() if count < LEAST}
+        return {f"{name} {value}": count for name, value, count in self._counts() if count < LEAST}
+
+    def _counts(self) -> list[tuple[str, object, int]]:
+        return [
+            (name, value, self.optimal[name, value]) for name, values in WANTED.items() for value in values
+        ]
 
     def line(self) -> str:
         """All of it in one line."""
-        least = min((self.optimal[name, value], name, str(value)) for name, vs in WANTED.items() for value in vs)
+        counts = self._counts()
+        name, value, least = min(counts, key=lambda entry: entry[2])
         return (
-            f"coverage: {self.requests} requests, {self.layouts} layouts; infeasible {self.infeasible}, stages "
-            f"uneven {self.uneven} (by choice {self.chosen_uneven}); {sum(map(len, WANTED.values()))} values of "
-            f"{len(WANTED)} knobs, the rarest {least[1]} {least[2]} optimal {least[0]} times"
+            f"coverage: {self.requests} requests, {self.layouts} layouts; infeasible {self.infeasible}, "
+            f"stages uneven {self.uneven} (by choice {self.chosen_uneven}); {len(counts)} values of "
+            f"{len(WANTED)} knobs, the rarest {name} {value}, optimal {least} times"
         )

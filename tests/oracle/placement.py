@@ -28,8 +28,9 @@ def nodes(inner: int, stages: int, data: int, stages_first: bool, node_gpus: int
 
 
 def line_up(found: tuple[Node, ...]) -> bool:
-    """Whether nodes are alike: each holds equal shares of as many stages, and no stage meets two companies."""
+    """Whether nodes are alike: equal shares of as many stages each, and no stage in two companies."""
     companies = {tuple(stage for stage, _ in node) for node in found}
     shares = {cards for node in found for _, cards in node}
     stages = [stage for company in companies for stage in company]
-    return len({len(company) for company in companies}) == 1 and len(shares) == 1 and len(set(stages)) == len(stages)
+    alike = len({len(company) for company in companies}) == 1 and len(shares) == 1
+    return alike and len(set(stages)) == len(stages)

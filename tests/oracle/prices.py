@@ -14,6 +14,7 @@ from shardwise.plans import Request
 from .rows import Row
 
 ENDS = ("fixed", "first", "last")
+BY_KIND = ("layer", "full", "selective", "offloaded")
 
 
 class Affine(NamedTuple):
@@ -76,12 +77,13 @@ def _plain(terms: Sequence[Term], kinds: int) -> _Plain:
 
 
 def _sum(terms: _Plain, row: int, kinds: int, per: str) -> Affine:
-    total = {name: [0] * (1 if name in ENDS else kinds) for name in Affine._fields}
+    total = {name: [0] * (1 if name in ENDS else kinds) for name in (*ENDS, *BY_KIND)}
     for counted, pieces in terms:
         if counted != per:
             continue
         for piece, values in pieces.items():
             for index, value in enumerate(values[row]):
                 total[piece][index] += value
-    ends = [total[name][0] for name in ENDS]
-    return Affine(*ends, *(tuple(total[name]) for name in Affine._fields[3:]))
+    fixed, first, last = (total[name][0] for name in ENDS)
+    layer, full, selective, offloaded = (tuple(total[name]) for name in BY_KIND)
+    return Affine(fixed, first, last, layer, full, selective, offloaded)

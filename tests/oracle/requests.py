@@ -55,7 +55,7 @@ def model(name: str, hidden: int, vocab: int, runs: list[tuple[Block, int]], **m
     """A transformer of runs of blocks."""
     return Transformer(
         name=name,
-        family="tiny",
+        family="llama" if name == "dense" else "tiny",
         hidden_size=hidden,
         vocab_size=vocab,
         runs=tuple(Run(block=block, layers=layers) for block, layers in runs if layers),
@@ -66,7 +66,8 @@ def model(name: str, hidden: int, vocab: int, runs: list[tuple[Block, int]], **m
 def dense(rng: Random, layers: int) -> Transformer:
     """Grouped queries, gated feed-forward."""
     hidden = rng.choice((1024, 2048))
-    block = Block(attention=attention(rng, hidden), feed_forward=FeedForward(width=hidden * rng.choice((2, 4))))
+    forward = FeedForward(width=hidden * rng.choice((2, 4)))
+    block = Block(attention=attention(rng, hidden), feed_forward=forward)
     return model("dense", hidden, rng.choice((8000, 32000, 64000)), [(block, layers)])
 
 
@@ -113,7 +114,6 @@ def training(rng: Random, batches: tuple[int, ...]) -> Training:
     )
 
 
-
 def with_memory(whole: Request, bytes_: int) -> Request:
     """The request on cards of which a process can allocate so many bytes."""
     node = whole.cluster.node
@@ -136,7 +136,8 @@ def binding(rng: Random, whole: Request) -> Request:
     peaks = [_extremes(whole, row, costs) for row, costs in zip(some, costs_of(whole, some), strict=True)]
     tight = min(low for low, _ in peaks)
     loose = max(min(high for _, high in peaks), tight * 6 // 5)
-    return with_memory(whole, int((tight + (loose - tight) * place) / (1 - whole.limits.memory_margin)) * 1024)
+    wanted = tight + (loose - tight) * place
+    return with_memory(whole, int(wanted / (1 - whole.limits.memory_margin)) * 1024)
 
 
 def _extremes(whole: Request, row: Row, costs: Costs) -> tuple[int, int]:

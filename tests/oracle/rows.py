@@ -8,6 +8,7 @@ from typing import NamedTuple
 from shardwise.models import Strategy, Transformer
 from shardwise.models.backend import Backend, backend
 from shardwise.models.stack import stack
+from shardwise.models.strategy import Precision
 from shardwise.plans import Request
 
 from .wishes import obeys, tensor_reach, wished
@@ -39,6 +40,10 @@ class Row(NamedTuple):
     virtual_pipeline: int
 
 
+Words = tuple[str, str, str, str, str]
+"""Backend, software stack, precision, gradient type, loss kernel."""
+
+
 class Degrees(NamedTuple):
     """How the cards are cut."""
 
@@ -67,31 +72,88 @@ def every_row(request: Request) -> Iterator[Row]:
 def _legal(request: Request) -> Iterator[Row]:
     for known, words in _software(request):
         for cut in _degrees(request, known):
+            if not _runs_cut(request, words, cut.tensor):
+                continue
             for shard in _shards(request, known, cut):
+                if not _keeps_gradients(words, shard[0]):
+                    continue
                 for place in _places(request, known, shard[0]):
                     for sequence in _sequence_parallel(request, known, cut):
-                        for rest in _schedule(request, known, cut):
-                            yield Row(*words, *cut, *shard, *place, sequence, *rest)
+                        for order, batch in _schedule(request, known, cut):
+                            yield Row(*words, *cut, *shard, *place, sequence, order, *batch)
 
 
-def _software(request: Request) -> Iterator[tuple[Backend, tuple[str, ...]]]:
+def _software(request: Request) -> Iterator[tuple[Backend, Words]]:
     """Backend with its stack, precision, gradients and loss: free ones take the default of the backend.
 
     A card must have the arithmetic, the backend a recipe for it; a stack belongs to one backend.
     """
     gpu, choose = request.cluster.node.gpu, request.choose
-    usual = "fp16" if gpu.bf16_flops_per_s is None else "bf16"
+    usual: Precision = "fp16" if gpu.bf16_flops_per_s is None else "bf16"
     for name in ("deepspeed", "fsdp", "megatron"):
         known = backend(name)
         for precision in choose.precision or (usual,):
-            dtypes = known.recipes.get(precision)
-            if not wished(request, "backend", name) or dtypes is None or gpu.peak_flops_per_s(precision) is None:
+            dtypes = known.recipes.get(precision, {})
+            if not wished(request, "backend", name) or gpu.peak_flops_per_s(precision) is None:
+                continue
+            if (name, precision) not in WRITTEN or (name, request.training.optimizer) not in STEPPED:
                 continue
             for dtype in choose.gradient_dtype or list(dtypes)[:1]:
-                for framework in choose.software_stack or [known.default_stack]:
+                for framework in choose.software_stack or STACKS[name]:
                     for loss in choose.loss_kernel or [known.default_loss_kernel]:
+                        if (name, loss) not in LOSSES:
+                            continue
                         if dtype in dtypes and stack(framework).backend == name:
                             yield known, (name, framework, precision, dtype, loss)
+
+
+WRITTEN = {
+    *(("deepspeed", word) for word in ("bf16", "fp16", "fp32")),
+    *(("fsdp", word) for word in ("bf16", "fp32")),
+    *(("megatron", word) for word in ("bf16", "fp16", "fp32", "fp8", "mxfp8")),
+}
+"""Precisions whose launch files can be written."""
+
+STEPPED = {
+    *(("deepspeed", word) for word in ("adamw", "sgd")),
+    *(("fsdp", word) for word in ("adamw", "adamw-8bit", "sgd")),
+    *(("megatron", word) for word in ("adamw", "sgd")),
+}
+"""Optimizers that launch files can name."""
+
+LOSSES = {
+    ("deepspeed", "hf-eager"), ("deepspeed", "chunked"),
+    ("fsdp", "eager"), ("fsdp", "compiled"),
+    ("megatron", "megatron"),
+}  # fmt: skip
+"""Loss kernels of what the files start."""
+
+STACKS = {
+    "deepspeed": ["deepspeed-2024"],
+    "fsdp": ["fsdp-compile-2024", "fsdp-eager-2023"],
+    "megatron": ["megatron-bridge-2025"],
+}
+"""Stacks that run where none is chosen; the eager one of FSDP with tensor parallel alone."""
+
+
+def _runs_cut(request: Request, words: Words, t: int) -> bool:
+    """Compiled layers lose gradients under FSDP's tensor parallel, whose plan knows few kinds of layers."""
+    name, framework, _, _, loss = words
+    if name != "fsdp":
+        return True
+    model = request.model
+    if t == 1:
+        return framework != "fsdp-eager-2023" or request.choose.software_stack is not None
+    known = model.family in ("llama", "mistral", "qwen2") and model.vocab_size % t == 0
+    plain = all(
+        run.block.attention.qk_norm == "none" and not run.block.feed_forward.experts for run in model.runs
+    )
+    return known and plain and framework == "fsdp-eager-2023" and loss == "eager"
+
+
+def _keeps_gradients(words: Words, zero: int) -> bool:
+    """DeepSpeed keeps fp32 gradients beside bf16 weights from ZeRO stage 1 on only."""
+    return not (words[0] == "deepspeed" and words[2:4] == ("bf16", "fp32") and zero == 0)
 
 
 def _runs(known: Backend, axis: str, value: int) -> bool:
@@ -169,9 +231,9 @@ def _shards(request: Request, known: Backend, cut: Degrees) -> Iterator[tuple[in
             inside = zero > 0 and known.name == "fsdp" and size > 1 and size == node // cut.tensor
             if not whole and not (inside and ranks % size == 0):
                 continue
-            reshard = zero == 3
-            if wished(request, "shard_group_size", size) and wished(request, "reshard_after_forward", reshard):
-                yield zero, size, reshard
+            again = zero == 3
+            if wished(request, "shard_group_size", size) and wished(request, "reshard_after_forward", again):
+                yield zero, size, again
 
 
 def _places(request: Request, known: Backend, zero: int) -> Iterator[tuple[str, str]]:
@@ -201,8 +263,8 @@ def _sequence_parallel(request: Request, known: Backend, cut: Degrees) -> Iterat
             yield on
 
 
-def _schedule(request: Request, known: Backend, cut: Degrees) -> Iterator[tuple[str, int, int, int]]:
-    """(rank order, micro-batch, accumulation, chunks): the batch exactly; rounds of whole pipelines."""
+def _schedule(request: Request, known: Backend, cut: Degrees) -> Iterator[tuple[str, tuple[int, int, int]]]:
+    """Rank order; micro-batch, accumulation, chunks: the batch exactly, rounds of whole pipelines."""
     share, layers = request.training.global_batch_size // cut.data, request.model.layers
     alike = len({run.block for run in request.model.runs}) == 1
     for order in ("tp-cp-dp-pp", "tp-cp-pp-dp"):
@@ -220,4 +282,4 @@ def _schedule(request: Request, known: Backend, cut: Degrees) -> Iterator[tuple[
                 if v > 1 and not (cut.pipeline > 1 and equal and _runs(known, "virtual_pipeline", v)):
                     continue
                 if wished(request, "virtual_pipeline", v):
-                    yield order, size, steps, v
+                    yield order, (size, steps, v)

@@ -26,6 +26,7 @@ class Held(NamedTuple):
 
 
 Layout = tuple[Held, ...]
+Again = tuple[tuple[int, int], ...]
 
 
 def splits(layers: int, stages: int) -> Iterator[tuple[int, ...]]:
@@ -55,17 +56,17 @@ def layouts(row: Row, layers: int, words: tuple[str, ...]) -> Iterator[Layout]:
                 yield tuple(Held(start, count, *pair, out) for start, count, pair, out in parts)
 
 
-def recomputes(name: str, split: tuple[int, ...], words: tuple[str, ...]) -> Iterator[tuple[tuple[int, int], ...]]:
+def recomputes(name: str, split: tuple[int, ...], words: tuple[str, ...]) -> Iterator[Again]:
     """(whole, in part) layers recomputed in each chunk.
 
     "all": every layer or none. "same": one number for all chunks, at most what each holds; in part every
     layer or none. "free": any. Where layers may not be kept, each is recomputed one way or the other.
     """
     known = backend(name)
-    able = [word for word in words if word in known.recompute]
+    able = tuple(word for word in words if word in known.recompute)
     must = "none" not in able
     if known.recompute_freedom == "free":
-        yield from product(*([pair for pair in _pairs(count, able)] for count in split))
+        yield from product(*(list(_pairs(count, able)) for count in split))
         return
     if not must:
         yield tuple((0, 0) for _ in split)
@@ -78,7 +79,7 @@ def recomputes(name: str, split: tuple[int, ...], words: tuple[str, ...]) -> Ite
             yield tuple((min(number, count), 0) for count in split)
 
 
-def _pairs(count: int, able: list[str]) -> Iterator[tuple[int, int]]:
+def _pairs(count: int, able: tuple[str, ...]) -> Iterator[tuple[int, int]]:
     for full in range(count + 1):
         for selective in range(count - full + 1):
             kept = count - full - selective

@@ -23,7 +23,7 @@ def recompute_words(request: Request) -> tuple[str, ...]:
 
 
 def obeys(text: str, knobs: Mapping[str, Any]) -> bool:
-    """Whether numbers obey a rule; flags count as 0 and 1. Rules of these tests are Python's own arithmetic."""
+    """Whether numbers obey a rule by Python's own arithmetic; flags count as 0 and 1."""
     numbers = {name: int(value) for name, value in knobs.items() if not isinstance(value, str)}
     return bool(eval(text, {"__builtins__": {}}, numbers))
 
