@@ -75,10 +75,22 @@ class Backend(Frozen):
     vocab_divides: bool
     """tensor_parallel must divide the vocabulary, which is not padded."""
     tensor_parallel: TensorParallel | None
+    families: tuple[str, ...] | None
+    """Model families it can be told of; None: any."""
+    optimizer_zero_stages: dict[Optimizer, tuple[int, ...]]
+    """ZeRO stages an optimizer runs at, where not all."""
     because: dict[str, str]
     """The reason of each rule above, by the field it holds for."""
     limits: tuple[AxisLimit, ...]
     source: str
+
+    def knows(self, model: Transformer) -> bool:
+        """Whether launch files can describe the layers of `model`."""
+        return self.families is None or model.family in self.families
+
+    def stages_of(self, optimizer: Optimizer) -> tuple[int, ...]:
+        """ZeRO stages that run with an optimizer."""
+        return self.optimizer_zero_stages.get(optimizer, self.zero_stages)
 
     def least_zero_stage(self, precision: Precision, gradient_dtype: GradientDtype) -> int:
         """The least ZeRO stage that runs with gradients of a type."""

@@ -57,6 +57,9 @@ def _software(request: Request, known: Backend, strategy: Strategy) -> Iterator[
     vocabulary = known.vocab_divides and request.model.vocab_size % strategy.tensor_parallel
     broken = {
         "loss_kernel": strategy.loss_kernel not in kernels,
+        "model": not known.knows(request.model),
+        "zero_stage": strategy.zero_stage in known.zero_stages
+        and strategy.zero_stage not in known.stages_of(request.training.optimizer),
         "optimizer": request.training.optimizer not in known.optimizers,
         "gradient_dtype": strategy.zero_stage < least,
         "tensor_parallel": bool(tensor and not known.cuts_tensors_of(request.model)) or bool(vocabulary),
@@ -81,6 +84,9 @@ def _shape(request: Request, strategy: Strategy) -> Iterator[Breach]:
     if strategy.context_parallel > 1 and sequence % (2 * strategy.context_parallel):
         reason = "a zig-zag ring cuts the sequence into 2 * context_parallel equal parts"
         yield Breach(rule="context_parallel", reason=reason, origin="training.sequence_length")
+    if strategy.context_parallel > 1 and any(getattr(k.attention, "window", None) for k in model.kinds):
+        reason = "a ring of context ranks has no sliding window"
+        yield Breach(rule="context_parallel", reason=reason, origin=model.name)
     ranks = strategy.data_parallel * strategy.context_parallel * strategy.tensor_parallel
     if ranks % (strategy.expert_parallel * strategy.expert_tensor_parallel):
         reason = "expert_parallel * expert_tensor_parallel must divide the ranks of a stage"

@@ -54,7 +54,7 @@ def softwares(request: Request) -> Iterator[Software]:
     choose, gpu = request.choose, request.cluster.node.gpu
     for name in choose.backend or BACKENDS:
         known = backend(name)
-        if request.training.optimizer not in known.optimizers:
+        if request.training.optimizer not in known.optimizers or not known.knows(request.model):
             continue
         for precision in choose.precision or (default_precision(request),):
             recipes = known.recipes.get(precision, {})
@@ -116,7 +116,7 @@ def cores(request: Request, known: Backend) -> Iterator[Core]:
         if world % t or (t > 1 and not _cuts(known, model, t)):
             continue
         for c in _axis(known, "context_parallel", divisors_of(world // t), choose.context_parallel):
-            if c > 1 and sequence % (2 * c):
+            if c > 1 and (sequence % (2 * c) or _windowed(model)):
                 continue
             stages = [p for p in divisors_of(world // t // c) if p <= model.layers]
             for p in _axis(known, "pipeline_parallel", stages, choose.pipeline_parallel):
@@ -125,6 +125,11 @@ def cores(request: Request, known: Backend) -> Iterator[Core]:
                     continue
                 for e, et in _expert_grids(request, known, experts, t, data * c * t):
                     yield Core(t, c, p, data, e, et)
+
+
+def _windowed(model: Transformer) -> bool:
+    """Whether some layer slides a window over the sequence, which a ring of context ranks cannot."""
+    return any(getattr(kind.attention, "window", None) for kind in model.kinds)
 
 
 def _cuts(known: Backend, model: Transformer, tensor: int) -> bool:
@@ -164,7 +169,7 @@ def _shards(request: Request, software: Software, core: Core) -> list[tuple[int,
         inside = node // core.tensor if core.tensor < node else 1
         sizes += [inside] if 1 < inside < ranks and ranks % inside == 0 else []
     found = []
-    for zero in _allowed(known.zero_stages, choose.zero_stage):
+    for zero in _allowed(known.stages_of(request.training.optimizer), choose.zero_stage):
         reshard = zero == 3
         if zero < least:
             continue
@@ -212,8 +217,14 @@ def _chunks(request: Request, known: Backend, core: Core) -> list[int]:
 
 
 def _orders(request: Request, core: Core) -> list[int]:
-    """Rank orders that differ: stages and data ranks can change places."""
-    words = RANK_ORDERS if core.pipeline > 1 and core.data > 1 else RANK_ORDERS[:1]
+    """Rank orders that differ: stages and data ranks can change places.
+
+    With experts only where their grid is as large as the dense one, so that both have equal data ranks.
+    """
+    routed = any(kind.feed_forward.experts for kind in request.model.kinds)
+    alike = core.expert * core.expert_tensor == core.tensor * core.context
+    differ = core.pipeline > 1 and core.data > 1 and (alike or not routed)
+    words = RANK_ORDERS if differ else RANK_ORDERS[:1]
     chosen = request.choose.rank_order
     return [code("rank_order", word) for word in words if chosen is None or word in chosen]
 

@@ -40,7 +40,7 @@ def refusal(text: str) -> InputError:
 
 def asked(rules: tuple[str, ...], origin: str = "--set") -> Request:
     """A request in which something fits, with rules."""
-    whole = request(1)
+    whole = request(18)
     choose = whole.choose.model_copy(update={"rules": rules})
     return whole.model_copy(update={"choose": choose, "origins": {"choose.rules": origin}})
 

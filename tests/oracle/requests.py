@@ -19,6 +19,15 @@ from .stages import layouts
 from .wishes import recompute_words
 
 GIB = 2**30
+FAMILIES = {
+    "dense": "llama",
+    "gpt": "gpt2",
+    "experts": "mixtral",
+    "windows": "mistral",
+    "mixed": "qwen3_moe",
+}
+"""A family for each kind of tiny model."""
+
 SAMPLE = 8
 """Rows looked at before the memory of a card is drawn."""
 
@@ -55,7 +64,7 @@ def model(name: str, hidden: int, vocab: int, runs: list[tuple[Block, int]], **m
     """A transformer of runs of blocks."""
     return Transformer(
         name=name,
-        family="llama" if name == "dense" else "tiny",
+        family=FAMILIES[name],
         hidden_size=hidden,
         vocab_size=vocab,
         runs=tuple(Run(block=block, layers=layers) for block, layers in runs if layers),
@@ -293,8 +302,12 @@ MACHINES_OF: tuple[tuple[str, list[str] | None], ...] = (
     ("p3dn.24xlarge", None),
     ("p3dn.24xlarge", ["fp16", "bf16"]),
     ("dgx-a100-40gb", ["fp16"]),
+    ("dgx-a100-40gb", ["fp16"]),
+    ("p3dn.24xlarge", None),
     ("dgx-a100-40gb", ["fp32", "fp8"]),
     ("dgx-h100", ["fp32"]),
+    ("dgx-h100", ["fp32"]),
+    ("dgx-a100-40gb", ["fp32"]),
     ("dgx-h100", ["fp8"]),
     ("ws-8x-rtx-4090", ["fp8"]),
     ("dgx-b200", ["fp8", "fp32"]),
@@ -310,7 +323,7 @@ def arithmetic(rng: Random) -> dict[str, Any]:
     choose: dict[str, Any] = {
         "precision": precision,
         "gradient_dtype": rng.choice((None, None, ["bf16", "fp16", "fp32"])),
-        "pipeline_parallel": rng.choice((None, [2])),
+        "pipeline_parallel": None if precision == ["fp32"] else rng.choice((None, [2])),
     }
     return asked(rng, transformer, (preset, rng.choice((2, 4)), 1), (4, 8), choose)
 
@@ -333,7 +346,7 @@ def hosted(rng: Random) -> dict[str, Any]:
 
 THEMES: tuple[Theme, ...] = (
     pipeline, anything, two_kinds, tensor, pipeline, context, routing, hosted, pipeline, zero,
-    pipeline, sharded, two_kinds, interleaved, pipeline, arithmetic, routing, hosted, arithmetic, zero,
+    pipeline, sharded, two_kinds, interleaved, arithmetic, arithmetic, routing, hosted, arithmetic, zero,
     pipeline, sharded, two_kinds, hosted, anything, arithmetic, two_kinds, hosted, arithmetic, sharded,
 )  # fmt: skip
 

@@ -75,7 +75,7 @@ def _legal(request: Request) -> Iterator[Row]:
             if not _runs_cut(request, words, cut.tensor):
                 continue
             for shard in _shards(request, known, cut):
-                if not _keeps_gradients(words, shard[0]):
+                if not _keeps_gradients(words, shard[0]) or not _steps(request, words, shard[0]):
                     continue
                 for place in _places(request, known, shard[0]):
                     for sequence in _sequence_parallel(request, known, cut):
@@ -96,6 +96,8 @@ def _software(request: Request) -> Iterator[tuple[Backend, Words]]:
             dtypes = known.recipes.get(precision, {})
             if not wished(request, "backend", name) or gpu.peak_flops_per_s(precision) is None:
                 continue
+            if name == "megatron" and request.model.family not in DESCRIBED:
+                continue
             if (name, precision) not in WRITTEN or (name, request.training.optimizer) not in STEPPED:
                 continue
             for dtype in choose.gradient_dtype or list(dtypes)[:1]:
@@ -110,7 +112,7 @@ def _software(request: Request) -> Iterator[tuple[Backend, Words]]:
 WRITTEN = {
     *(("deepspeed", word) for word in ("bf16", "fp16", "fp32")),
     *(("fsdp", word) for word in ("bf16", "fp32")),
-    *(("megatron", word) for word in ("bf16", "fp16", "fp32", "fp8", "mxfp8")),
+    *(("megatron", word) for word in ("bf16", "fp16", "fp8", "mxfp8")),
 }
 """Precisions whose launch files can be written."""
 
@@ -151,6 +153,18 @@ def _runs_cut(request: Request, words: Words, t: int) -> bool:
     return known and plain and framework == "fsdp-eager-2023" and loss == "eager"
 
 
+DESCRIBED = {
+    *("deepseek_v2", "deepseek_v3", "gpt2", "llama", "mistral"),
+    *("mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe"),
+}
+"""Families whose layers Megatron-LM has arguments for."""
+
+
+def _steps(request: Request, words: Words, zero: int) -> bool:
+    """Megatron's distributed optimizer takes Adam alone."""
+    return not (words[0] == "megatron" and request.training.optimizer == "sgd" and zero > 0)
+
+
 def _keeps_gradients(words: Words, zero: int) -> bool:
     """DeepSpeed keeps fp32 gradients beside bf16 weights from ZeRO stage 1 on only."""
     return not (words[0] == "deepspeed" and words[2:4] == ("bf16", "fp32") and zero == 0)
@@ -178,7 +192,7 @@ def _degrees(request: Request, known: Backend) -> Iterator[Degrees]:
                     continue
                 if not (wished(request, "pipeline_parallel", p) and wished(request, "data_parallel", d)):
                     continue
-                if _cuts_layers(model, t) and _cuts_sequence(request.training.sequence_length, c):
+                if _cuts_layers(model, t) and _cuts_sequence(request, c):
                     yield from _with_experts(request, known, (t, c, p, d))
 
 
@@ -192,9 +206,10 @@ def _cuts_layers(model: Transformer, t: int) -> bool:
     return True
 
 
-def _cuts_sequence(length: int, c: int) -> bool:
-    """Zig-zag halves: each context rank takes one early and one late slice of the sequence."""
-    return c == 1 or length % (2 * c) == 0
+def _cuts_sequence(request: Request, c: int) -> bool:
+    """Zig-zag halves: each context rank takes one early and one late slice; windows do not go round."""
+    slides = any(run.block.attention.window for run in request.model.runs)
+    return c == 1 or (request.training.sequence_length % (2 * c) == 0 and not slides)
 
 
 def _with_experts(request: Request, known: Backend, cut: tuple[int, int, int, int]) -> Iterator[Degrees]:
@@ -268,7 +283,9 @@ def _schedule(request: Request, known: Backend, cut: Degrees) -> Iterator[tuple[
     share, layers = request.training.global_batch_size // cut.data, request.model.layers
     alike = len({run.block for run in request.model.runs}) == 1
     for order in ("tp-cp-dp-pp", "tp-cp-pp-dp"):
-        differs = cut.pipeline > 1 and cut.data > 1
+        routed = any(run.block.feed_forward.experts for run in request.model.runs)
+        equal = cut.expert * cut.expert_tensor == cut.tensor * cut.context
+        differs = cut.pipeline > 1 and cut.data > 1 and (equal or not routed)
         if (order == "tp-cp-pp-dp" and not differs) or not wished(request, "rank_order", order):
             continue
         for size in range(1, share + 1):
