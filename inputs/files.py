@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from .error import InputError
@@ -45,8 +45,13 @@ def read_text(path: str | os.PathLike[str], field: str) -> str:
     return text
 
 
-def parse_json(text: str, field: str, origin: str) -> dict[str, object]:
-    """The JSON object in `text`; refuses duplicate keys, NaN, other types and deep nesting."""
+def parse_json(
+    text: str, field: str, origin: str, not_finite: Callable[[str], object] | None = None
+) -> dict[str, object]:
+    """The JSON object in `text`; refuses duplicate keys, other types and deep nesting.
+
+    NaN and Infinity are refused too, unless `not_finite` makes something of the word.
+    """
 
     def refuse(word: str) -> object:
         raise InputError(field, word, origin, "is not a finite number", code="bad-file")
@@ -60,7 +65,7 @@ def parse_json(text: str, field: str, origin: str) -> dict[str, object]:
         return seen
 
     try:
-        found = json.loads(text, parse_constant=refuse, object_pairs_hook=unique)
+        found = json.loads(text, parse_constant=not_finite or refuse, object_pairs_hook=unique)
     except json.JSONDecodeError as error:
         where = f"{origin}:{error.lineno}"
         raise InputError(field, origin, where, f"is not JSON: {error.msg}", code="bad-file") from None

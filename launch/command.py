@@ -12,6 +12,10 @@ ALLOCATOR = "expandable_segments:True"
 """Lets PyTorch's allocator grow its segments, which gathers of changing size would fragment."""
 
 _SCRIPT = '"${TRAIN_SCRIPT:-train.py}"'
+_OWN_SCRIPT = "TRAIN_SCRIPT is your script, train.py by default"
+_MEGATRON_SCRIPT = "TRAIN_SCRIPT is the path of Megatron-LM's pretrain_gpt.py"
+_ONE_CONNECTION = 'export CUDA_DEVICE_MAX_CONNECTIONS="${CUDA_DEVICE_MAX_CONNECTIONS:-1}"'
+"""Megatron-LM wants kernels of a card in one queue, so that communication starts before its compute."""
 _RENDEZVOUS = '--rdzv-backend=c10d --rdzv-endpoint="$MASTER_ADDR:${MASTER_PORT:-29500}"'
 _MAIN = '--main_process_ip "$MASTER_ADDR" --main_process_port "${MASTER_PORT:-29500}"'
 _MEANING = {
@@ -38,12 +42,16 @@ def deepspeed(plan: Plan) -> dict[str, str]:
 
 def fsdp(plan: Plan) -> dict[str, str]:
     """`launch.sh` with torchrun."""
-    size = shape(plan)
-    first = f"torchrun --nnodes={size.nodes} --nproc-per-node={size.cards}"
-    if size.nodes == 1:
-        return {FILE: _script(plan, _note(size), (), [first, "--standalone", _SCRIPT])}
-    run = f'--rdzv-id="${{RUN_ID:-shardwise-{plan.inputs_hash}}}"'
-    return {FILE: _script(plan, _note(size), ("MASTER_ADDR",), [first, _RENDEZVOUS, run, _SCRIPT])}
+    needed, command = _torchrun(plan)
+    return {FILE: _script(plan, _note(shape(plan)), needed, [*command, _SCRIPT])}
+
+
+def megatron(plan: Plan) -> dict[str, str]:
+    """`launch.sh` with torchrun and the arguments of `megatron_args.sh`."""
+    needed, command = _torchrun(plan)
+    command += ['"${TRAIN_SCRIPT:-pretrain_gpt.py}"', '"${MEGATRON_ARGS[@]}"']
+    setup = ('source "$here/megatron_args.sh"', _ONE_CONNECTION)
+    return {FILE: _script(plan, _note(shape(plan)), needed, command, setup, _MEGATRON_SCRIPT)}
 
 
 def accelerate(plan: Plan) -> dict[str, str]:
@@ -59,11 +67,28 @@ def accelerate(plan: Plan) -> dict[str, str]:
     return {FILE: _script(plan, _note(size), ("MASTER_ADDR", "NODE_RANK"), [*lines, _SCRIPT])}
 
 
+def _torchrun(plan: Plan) -> tuple[tuple[str, ...], list[str]]:
+    """(variables that must be set, lines of torchrun before the script)."""
+    size = shape(plan)
+    first = f"torchrun --nnodes={size.nodes} --nproc-per-node={size.cards}"
+    if size.nodes == 1:
+        return (), [first, "--standalone"]
+    run = f'--rdzv-id="${{RUN_ID:-shardwise-{plan.inputs_hash}}}"'
+    return ("MASTER_ADDR",), [first, _RENDEZVOUS, run]
+
+
 def _note(size: Shape) -> str:
     return "Run it on the machine." if size.nodes == 1 else f"Run it on each of the {size.nodes} machines."
 
 
-def _script(plan: Plan, note: str, needed: tuple[str, ...], command: list[str]) -> str:
+def _script(
+    plan: Plan,
+    note: str,
+    needed: tuple[str, ...],
+    command: list[str],
+    setup: tuple[str, ...] = (),
+    script: str = _OWN_SCRIPT,
+) -> str:
     """A bash script: checks of its variables, the settings, one command over several lines."""
     size, request = shape(plan), plan.request
     machine = f"{size.nodes} x {size.cards} {label(request.cluster.node.gpu.name)}"
@@ -71,12 +96,13 @@ def _script(plan: Plan, note: str, needed: tuple[str, ...], command: list[str]) 
         [
             "#!/usr/bin/env bash",
             f"# {label(request.model.name)} on {machine}. {note}",
-            "# TRAIN_SCRIPT is your script, train.py by default; further arguments are handed to it.",
+            f"# {script}; further arguments are handed to it.",
             "set -euo pipefail",
             *(f': "${{{name}:?set {name} to {_MEANING[name]}}}"' for name in needed),
             'here="$(cd "$(dirname "$0")" && pwd)"',
             'export PYTHONPATH="$here${PYTHONPATH:+:$PYTHONPATH}"',
             f'export PYTORCH_CUDA_ALLOC_CONF="${{PYTORCH_CUDA_ALLOC_CONF:-{ALLOCATOR}}}"',
+            *setup,
             " \\\n  ".join([*command, '"$@"']),
             "",
         ]

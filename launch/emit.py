@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from ..inputs import InputError, nearest
 from ..models.strategy import BackendName, Strategy
-from ..models.training import Training
 from ..models.transformer import Transformer
 from ..plans.plan import Plan
-from .deepspeed.limits import optimizer_objection
 from .folder import folder
 from .refused import Objection, Refused
 from .target import TARGETS, Target
@@ -21,6 +19,18 @@ def targets() -> tuple[str, ...]:
 def backend_of(target: str) -> BackendName:
     """The backend whose plans `target` writes."""
     return _target(target).backend
+
+
+def narrowings(target: str) -> tuple[dict[str, object], ...]:
+    """Values of `choose`, by name, whose plans `target` writes; solve each and keep the best.
+
+    What a model or a card forbids is not known here, nor can `choose` hold a number of layers to all
+    or none: `refusal` has the last word.
+
+    >>> narrowings("megatron")
+    ({'backend': 'megatron'},)
+    """
+    return tuple(dict(narrowing) for narrowing in _target(target).narrowings)
 
 
 def writable_by(strategy: Strategy, model: Transformer) -> tuple[str, ...]:
@@ -40,9 +50,7 @@ def emit(plan: Plan, target: str) -> dict[str, str]:
     for a name that is no target or a plan whose batch sizes contradict each other.
     """
     chosen = _target(target)
-    objection = refusal(plan.strategy, plan.request.model, target) or _optimizer(
-        plan.request.training, target
-    )
+    objection = refusal(plan.strategy, plan.request.model, target) or next(chosen.training(plan), None)
     if objection is not None:
         raise Refused(target, chosen.backend, objection)
     _whole_batch(plan)
@@ -55,10 +63,6 @@ def _target(name: str) -> Target:
             "to", name, "--to", "no such target", legal=nearest(name, TARGETS), code="unknown-name"
         )
     return TARGETS[name]
-
-
-def _optimizer(training: Training, target: str) -> Objection | None:
-    return optimizer_objection(training) if target == "deepspeed" else None
 
 
 def _whole_batch(plan: Plan) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from ..plans.plan import Plan
 from .deepspeed.write import LR_PLACEHOLDER
+from .megatron.write import FILE as MEGATRON_FILE
+from .releases import read_in
 
 MEANING = {
     "accelerate_fsdp2.yaml": "configuration of `accelerate launch`",
@@ -13,6 +15,7 @@ MEANING = {
     "fsdp_plan.py": "module for the training script: mesh, layout, step",
     "hostfile": "machines and their cards; replace the names",
     "launch.sh": "starts the run",
+    MEGATRON_FILE: "arguments of Megatron-LM, read by launch.sh",
     "plan.json": "the plan: strategy, memory, time, proof; `shardwise` reads it again",
 }
 
@@ -26,8 +29,8 @@ _COMPACT = (
 
 def notes(plan: Plan, target: str) -> list[str]:
     """Sentences for the README of `target`, in order."""
-    own = {"deepspeed": _deepspeed, "fsdp": _fsdp, "accelerate": _accelerate}[target]
-    return [*own(plan), _ATTENTION]
+    own = {"deepspeed": _deepspeed, "fsdp": _fsdp, "accelerate": _accelerate, "megatron": _megatron}[target]
+    return [*own(plan)] if target == "megatron" else [*own(plan), _ATTENTION]
 
 
 def _several(plan: Plan) -> bool:
@@ -96,3 +99,36 @@ def _accelerate(plan: Plan) -> Iterator[str]:
     yield "Sharding can be seen on cards only: on CPU Accelerate ignores the FSDP section."
     if plan.request.training.optimizer == "adamw-8bit":
         yield _COMPACT
+
+
+def _megatron(plan: Plan) -> Iterator[str]:
+    model, strategy = plan.request.model, plan.strategy
+    yield (
+        f"Take {read_in('Megatron-LM')} with Transformer Engine and Apex (NVIDIA's PyTorch container has "
+        "both), on every machine, and set `TRAIN_SCRIPT` to its `pretrain_gpt.py`."
+    )
+    if _several(plan):
+        yield "Set `MASTER_ADDR` to the first machine; ranks are numbered machine by machine."
+    yield (
+        f"`RECIPE_ARGS` and `DATA_ARGS` of `{MEGATRON_FILE}` are placeholders: made-up tokens and a usual "
+        "recipe, enough to see memory and speed. Arguments behind `bash launch.sh` win over the file's."
+    )
+    padded = _padded(model.vocab_size, 128 * strategy.tensor_parallel)
+    yield (
+        f"The plan prices a vocabulary of {model.vocab_size}, which Megatron-LM pads to {padded}; "
+        "a tokenizer of another size is another model."
+    )
+    yield (
+        "Numbers that change neither memory nor speed are Megatron's defaults until you set them: rotary "
+        "base and scaling, the epsilon of norms, initial weights, groups and scaling of a router."
+    )
+    if model.predictor is not None:
+        yield "The modules that predict further tokens are left out, as they are in the price."
+    if any(kind.feed_forward.experts for kind in model.kinds):
+        yield "Experts are priced in balance: watch the load-balancing loss before you trust the peak."
+    if strategy.precision in ("fp8", "mxfp8"):
+        yield "Weights stay in bfloat16 beside their 8-bit copies, as priced; norms, router and head too."
+
+
+def _padded(size: int, unit: int) -> int:
+    return -(-size // unit) * unit

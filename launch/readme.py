@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 
 from ..plans.plan import Plan
 from .label import label
@@ -38,22 +39,42 @@ def _decided(plan: Plan) -> str:
         ),
         ("ZeRO stage", f"{strategy.zero_stage}, over {strategy.shard_group_size} cards"),
         ("tensor parallel", f"{strategy.tensor_parallel}{_sequence(plan)}"),
+        *_axes(plan),
         ("precision", f"{strategy.precision}, gradients {strategy.gradient_dtype}"),
         ("optimizer", training.optimizer),
         (
             "recomputed layers",
             f"{stage.recompute_full_layers} whole, {stage.recompute_selective_layers} in part, "
-            f"of {stage.layers}",
+            f"of {stage.layers}{' on the first stage' if strategy.pipeline_parallel > 1 else ''}",
         ),
         (
             "offload",
             f"optimizer {strategy.offload_optimizer}, weights {strategy.offload_params}; "
-            f"of {stage.offloaded_layers} layers",
+            f"of {sum(each.offloaded_layers for each in strategy.stages)} layers",
         ),
         ("loss, software priced", f"{strategy.loss_kernel}, {strategy.software_stack}"),
         ("status", f"{plan.status}: {plan.proof.statement}"),
     ]
     return "## Decided\n\n" + _table(("choice", "value"), rows)
+
+
+def _axes(plan: Plan) -> Iterator[tuple[str, str]]:
+    """Rows for stages, context and experts, where the plan has them."""
+    strategy = plan.strategy
+    if strategy.pipeline_parallel > 1:
+        runs = [(size, len(list(run))) for size, run in groupby(stage.layers for stage in strategy.stages)]
+        sizes = ", ".join(f"{times} x {size}" if times > 1 else f"{size}" for size, times in runs)
+        chunks = strategy.virtual_pipeline
+        split = f", each in {chunks} interleaved chunks" if chunks > 1 else ""
+        yield "pipeline stages", f"{strategy.pipeline_parallel}, of {sizes} layers{split}"
+        yield "neighbouring ranks", f"{strategy.rank_order}, the first innermost"
+    if strategy.context_parallel > 1:
+        yield "context parallel", f"{strategy.context_parallel}, a ring"
+    if any(kind.feed_forward.experts for kind in plan.request.model.kinds):
+        yield (
+            "expert parallel",
+            f"{strategy.expert_parallel}, each expert cut over {strategy.expert_tensor_parallel}",
+        )
 
 
 def _sequence(plan: Plan) -> str:

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ..models.strategy import BackendName, Strategy
 from ..models.transformer import Transformer
 from ..plans.plan import Plan
-from . import accelerate, command, deepspeed, fsdp
+from . import accelerate, command, deepspeed, fsdp, megatron
 from .refused import Objection
+
+Narrowing = Mapping[str, object]
+"""Values of `choose`, by name."""
+
+
+def _any_training(plan: Plan) -> Iterator[Objection]:
+    """None: the script makes the optimizer, and takes sequences of any length."""
+    del plan
+    return iter(())
 
 
 @dataclass(frozen=True)
 class Target:
-    """One client. `proof` says what tests/clients does with such files, with the releases of `packages`."""
+    """One client.
+
+    `proof` says what our tests do with such files, with the releases of `packages`. Under each of
+    `narrowings` a search finds plans that the client can mostly write; they exclude each other.
+    `training` are objections to the optimizer or the sequence of a plan.
+    """
 
     name: str
     backend: BackendName
@@ -23,7 +37,11 @@ class Target:
     launch: Callable[[Plan], dict[str, str]]
     proof: str
     packages: tuple[str, ...]
+    narrowings: tuple[Narrowing, ...]
+    training: Callable[[Plan], Iterator[Objection]] = _any_training
 
+
+_UNCUT: Narrowing = {"backend": "fsdp", "tensor_parallel": 1, "gradient_dtype": "bf16"}
 
 TARGETS = {
     target.name: target
@@ -36,6 +54,8 @@ TARGETS = {
             command.deepspeed,
             "loaded and trained in our tests",
             ("deepspeed", "torch", "transformers"),
+            ({"backend": "deepspeed"},),
+            deepspeed.training_objections,
         ),
         Target(
             "fsdp",
@@ -45,6 +65,7 @@ TARGETS = {
             command.fsdp,
             "imported and trained in our tests",
             ("torch", "transformers"),
+            ({"backend": "fsdp"},),
         ),
         Target(
             "accelerate",
@@ -54,6 +75,18 @@ TARGETS = {
             command.accelerate,
             "loaded, not trained, in our tests",
             ("accelerate", "torch", "transformers"),
+            ({**_UNCUT, "recompute": "none"}, {**_UNCUT, "recompute": "full"}),
+        ),
+        Target(
+            "megatron",
+            "megatron",
+            megatron.objections,
+            megatron.write,
+            command.megatron,
+            "checked argument by argument, not run, in our tests",
+            ("Megatron-LM",),
+            ({"backend": "megatron"},),
+            megatron.training_objections,
         ),
     )
 }

@@ -1,12 +1,21 @@
 """Nouns of the model side: what is trained, how it is laid out, and what a backend makes of it."""
 
 from .catalogue import model_names
-from .counts import LayerCount, ModelCount, count, layer_count, training_flops_per_token
+from .counts import (
+    LayerCount,
+    ModelCount,
+    count,
+    layer_count,
+    predictor_flops_per_token,
+    tower_flops_per_token,
+    training_flops_per_token,
+)
 from .divisors import Divisor, divisors, legal_degrees
+from .mixers import Attention, Mixer
 from .reader import ReadReport, explain_config, parse_config, read_config
 from .strategy import Stage, Strategy
 from .training import Training
-from .transformer import Attention, Block, FeedForward, Run, Transformer
+from .transformer import Block, FeedForward, Predictor, Run, Tower, Transformer
 
 __all__ = [
     "Attention",
@@ -14,11 +23,14 @@ __all__ = [
     "Divisor",
     "FeedForward",
     "LayerCount",
+    "Mixer",
     "ModelCount",
+    "Predictor",
     "ReadReport",
     "Run",
     "Stage",
     "Strategy",
+    "Tower",
     "Training",
     "Transformer",
     "count",
@@ -28,6 +40,8 @@ __all__ = [
     "legal_degrees",
     "model_names",
     "parse_config",
+    "predictor_flops_per_token",
     "read_config",
+    "tower_flops_per_token",
     "training_flops_per_token",
 ]

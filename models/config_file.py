@@ -11,28 +11,61 @@ from ..inputs.error import shorten
 _TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|[{}\[\]\n]')
 
 
-class ConfigFile:
-    """Keys and values of one file; `text`, where known, gives errors the line of a key."""
+class NotFinite:
+    """Infinity or NaN in a file: no JSON, let pass where nobody looks at it (Nemotron-H has one)."""
 
-    def __init__(self, keys: Mapping[str, object], origin: str, text: str = "") -> None:
-        self.keys = keys
+    def __init__(self, word: str) -> None:
+        self._word = word
+
+    def __repr__(self) -> str:
+        return self._word
+
+
+class ConfigFile:
+    """Keys and values of one file, or of the section `path` of it; `text` gives errors the line of a key.
+
+    `sections` are nested objects that are spelled out: their keys stand here with a dot.
+    """
+
+    def __init__(
+        self, keys: Mapping[str, object], origin: str, text: str = "", path: tuple[str, ...] = ()
+    ) -> None:
+        self.keys: Mapping[str, object] = keys
         self.origin = origin
+        self.path = path
         self._text = text
 
+    def section(self, key: str) -> ConfigFile:
+        """The nested object `key`; empty where it is missing or null."""
+        inner = self.keys.get(key)
+        if inner is None:
+            inner = {}
+        if not isinstance(inner, dict):
+            raise self.error(key, "must be an object of keys")
+        return ConfigFile(inner, self.origin, self._text, (*self.path, key))
+
+    def without(self, keys: Sequence[str]) -> ConfigFile:
+        """The same file without some keys."""
+        kept = {key: value for key, value in self.keys.items() if key not in keys}
+        return ConfigFile(kept, self.origin, self._text, self.path)
+
+    def opened(self, sections: Sequence[str]) -> ConfigFile:
+        """The same file with the keys of nested objects as ``object.key``."""
+        flat: dict[str, object] = {}
+        for key, value in self.keys.items():
+            inner = value if key in sections and isinstance(value, dict) else None
+            flat |= {key: value} if inner is None else {f"{key}.{name}": item for name, item in inner.items()}
+        return ConfigFile(flat, self.origin, self._text, self.path)
+
+    def called(self, key: str) -> str:
+        """`key` with the sections it stands in."""
+        return ".".join((*self.path, key))
+
     def origin_of(self, key: str) -> str:
-        """``file:line`` of a top-level key, or the file alone."""
-        depth, line = 0, 1
-        for token in _TOKEN.finditer(self._text):
-            word = token.group()
-            if word == "\n":
-                line += 1
-            elif word in "{[":
-                depth += 1
-            elif word in "}]":
-                depth -= 1
-            elif depth == 1 and word == f'"{key}"' and self._text[token.end() :].lstrip()[:1] == ":":
-                return f"{self.origin}:{line}"
-        return self.origin
+        """``file:line`` of a key, or the file alone."""
+        line = _line_of(self._text, (*self.path, key))
+        line = line or _line_of(self._text, (*self.path, *key.split(".")))
+        return f"{self.origin}:{line}" if line else self.origin
 
     def error(
         self, key: str, reason: str, legal: Sequence[object] = (), code: str = "bad-value"
@@ -40,15 +73,17 @@ class ConfigFile:
         """The error for `key`, with its value and place; the caller raises it."""
         value = self.keys.get(key, "missing")
         words = [str(word).lower() if isinstance(word, bool) else str(word) for word in legal]
-        return InputError(shorten(key, 60), value, self.origin_of(key), reason, legal=words, code=code)
+        name = shorten(self.called(key), 60)
+        return InputError(name, value, self.origin_of(key), reason, legal=words, code=code)
 
     def first(self, spellings: Sequence[str]) -> str | None:
-        """The spelling that the file uses; two that contradict each other are refused."""
+        """The spelling that the file uses; two that contradict each other are refused, a null yields."""
         found = [key for key in spellings if key in self.keys]
-        for other in found[1:]:
-            if self.keys[other] != self.keys[found[0]]:
-                raise self.error(other, f"contradicts {found[0]} = {shorten(self.keys[found[0]], 40)}")
-        return found[0] if found else None
+        told = [key for key in found if self.keys[key] is not None]
+        for other in told[1:]:
+            if self.keys[other] != self.keys[told[0]]:
+                raise self.error(other, f"contradicts {told[0]} = {shorten(self.keys[told[0]], 40)}")
+        return next(iter(told or found), None)
 
     def integer(self, key: str, least: int, most: int) -> int:
         """A whole number in ``least..most``."""
@@ -63,20 +98,53 @@ class ConfigFile:
 
     def integers(self, key: str, least: int, most: int) -> tuple[int, ...]:
         """A list of different whole numbers, each in ``least..most``."""
-        items = self._items(key)
-        numbers = tuple(self._whole(key, item, least, most) for item in items)
+        numbers = self.numbers(key, least, most)
         if len(set(numbers)) != len(numbers):
             raise self.error(key, "names a number twice")
         return numbers
 
+    def numbers(self, key: str, least: int, most: int) -> tuple[int, ...]:
+        """A list of whole numbers, each in ``least..most``."""
+        return tuple(self._whole(key, item, least, most) for item in self._items(key))
+
+    def length(self, key: str) -> int:
+        """How many items a list holds."""
+        return len(self._items(key))
+
+    def side(self, key: str, least: int, most: int) -> int:
+        """A whole number, or a list of equal ones."""
+        if not isinstance(self.keys[key], list):
+            return self.integer(key, least, most)
+        found = set(self.numbers(key, least, most))
+        if len(found) != 1:
+            raise self.error(key, "is read only with equal sides")
+        return found.pop()
+
+    def word(self, key: str, legal: Sequence[str]) -> str:
+        """One of the words `legal`, or any word where there are none."""
+        value = self.keys[key]
+        if not isinstance(value, str) or (legal and value not in legal):
+            near = nearest(value, legal) if isinstance(value, str) and legal else list(legal[:3])
+            raise self.error(key, "is not known here" if isinstance(value, str) else "must be a word", near)
+        return value
+
     def words(self, key: str, legal: Sequence[str]) -> tuple[str, ...]:
         """A list of words, each one of `legal`."""
+        return self._known(key, self._items(key), legal)
+
+    def letters(self, key: str, legal: Sequence[str]) -> tuple[str, ...]:
+        """A word of letters, each one of `legal`."""
+        value = self.keys[key]
+        if not isinstance(value, str):
+            raise self.error(key, "must be a word of letters")
+        return self._known(key, list(value), legal)
+
+    def _known(self, key: str, items: list[object], legal: Sequence[str]) -> tuple[str, ...]:
         found = []
-        for item in self._items(key):
+        for item in items:
             if not isinstance(item, str) or item not in legal:
-                raise self.error(
-                    key, f"holds {shorten(item, 40)}, which is not known here", nearest(str(item), legal)
-                )
+                reason = f"holds {shorten(item, 40)}, which is not known here"
+                raise self.error(key, reason, nearest(str(item), legal))
             found.append(item)
         return tuple(found)
 
@@ -88,6 +156,8 @@ class ConfigFile:
 
     def _whole(self, key: str, value: object, least: int, most: int) -> int:
         """`value` of `key` as a whole number (true is none), or the error with the nearest legal one."""
+        if isinstance(value, NotFinite):
+            raise self.error(key, "is not a finite number", code="bad-file")
         if isinstance(value, bool) or not isinstance(value, int):
             near = _number(value)
             legal = [near] if near is not None and least <= near <= most else []
@@ -98,6 +168,26 @@ class ConfigFile:
         if value > most:
             raise self.error(key, f"must be at most {most}", [most])
         return value
+
+
+def _line_of(text: str, path: tuple[str, ...]) -> int | None:
+    """The line of the key at `path` in a JSON text."""
+    open_: list[str] = []
+    last, line = "", 1
+    for token in _TOKEN.finditer(text):
+        word = token.group()
+        if word == "\n":
+            line += 1
+        elif word in "{[":
+            open_.append(last)
+            last = ""
+        elif word in "}]":
+            del open_[-1:]
+        elif text[token.end() : token.end() + 80].lstrip()[:1] == ":":
+            last = word[1:-1]
+            if len(open_) == len(path) and last == path[-1] and (*open_[1:], last) == path:
+                return line
+    return None
 
 
 def _number(value: object) -> int | None:

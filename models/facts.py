@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, cast
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ..inputs import InputError
 from .config_file import ConfigFile
-from .divisors import nearest_divisors
-from .families import Derivation, Dimension, Family, Scalar, Spelling, families
-
-CLASS_DEFAULT = "default of the class"
-FAMILY_FACT = "fact of the family"
+from .families import families
+from .family import Dimension, Family, Scalar, Spelling, Variant
+from .scope import Scope
 
 
 class Facts:
-    """Dimensions of `file`, read as the family `name` spells them.
+    """Dimensions of `file`, read as `family` spells them; `parts` are those of its nested sections.
 
     All keys that the table names are checked at once; `used` then grows with what is asked for, so
     that a report can tell a key that counts from one that only stands there.
@@ -23,38 +21,44 @@ class Facts:
     Raises InputError for the first key, in the order of the table, that is missing or wrong.
     """
 
-    def __init__(self, file: ConfigFile, name: str) -> None:
+    def __init__(self, file: ConfigFile, family: Family, parts: Mapping[str, Facts] | None = None) -> None:
         self.file = file
-        self.family: Family = families().families[name]
-        self.name = name
+        self.family = family
+        self.parts = parts or {}
+        self.dimensions = {**family.dimensions, **_of_class(file, family)}
         self.used: dict[str, tuple[str, Scalar]] = {}
-        self._values: dict[str, Scalar] = {}
-        for dimension in self.family.dimensions:
-            self._value(dimension)
+        self._top = Scope(self, {}, None)
+        for name, spelling in self.dimensions.items():
+            self._check(name, spelling)
+        for _, name, spelling in family.of_variants():
+            self._check(name, spelling)
+        for formula, reason in family.requires.items():
+            self._top.demand(formula, reason)
 
     def integer(self, name: str) -> int:
         """A whole number."""
-        return cast(int, self._take(name))
+        return self._top.integer(name)
 
     def optional(self, name: str) -> int | None:
         """A whole number, or None where the family or the file says none."""
-        return cast("int | None", self._take(name))
+        return self._top.optional(name)
 
     def switch(self, name: str) -> bool:
         """True or false."""
-        return cast(bool, self._take(name))
+        return self._top.switch(name)
 
-    def word(self, name: str) -> Any:
-        """One of the words of the table; typed by the field that takes it."""
-        return self._take(name)
+    def value(self, name: str) -> Any:
+        """Whatever the dimension holds."""
+        return self._top.value(name)
 
-    def integers(self, name: str) -> tuple[int, ...]:
-        """Whole numbers."""
-        return cast("tuple[int, ...]", self._take(name) or ())
-
-    def words(self, name: str) -> tuple[str, ...] | None:
-        """Words of the table, or None."""
-        return cast("tuple[str, ...] | None", self._take(name))
+    def scope(self, variants: Sequence[tuple[str, Variant]], layer: int | None) -> Scope:
+        """The dimensions as the variants of a layer, by name, spell them; the last one wins."""
+        own = {
+            dimension: (f"{name}.{dimension}" if name else dimension, spelling)
+            for name, variant in variants
+            for dimension, spelling in variant.dimensions.items()
+        }
+        return Scope(self, own, layer)
 
     def error(self, name: str, reason: str, legal: Sequence[object] = ()) -> InputError:
         """The error for the key that gives the dimension `name`."""
@@ -62,65 +66,71 @@ class Facts:
 
     def key(self, name: str) -> str:
         """The key that gives the dimension `name`: as the file spells it, else as the family does first."""
-        keys = self._spelling(name).keys
+        keys = self.dimensions.get(name, Spelling()).keys
         return self.file.first(keys) or (keys[0] if keys else name)
 
-    def _spelling(self, name: str) -> Spelling:
-        return self.family.dimensions.get(name, Spelling())
-
-    def _take(self, name: str) -> Scalar:
-        value = self._value(name)
-        if name in self.family.dimensions:
-            self.used[name] = (self._source(name), value)
-        return value
-
-    def _source(self, name: str) -> str:
-        spelling = self._spelling(name)
-        if not spelling.keys and spelling.derived is None:
-            return FAMILY_FACT
-        return self.file.first(spelling.keys) or CLASS_DEFAULT
-
-    def _value(self, name: str) -> Scalar:
-        if name not in self._values:
-            self._values[name] = self._read(name)
-        return self._values[name]
-
-    def _read(self, name: str) -> Scalar:
-        dimension = families().dimensions[name]
-        if name not in self.family.dimensions:
-            return dimension.absent
-        spelling = self._spelling(name)
+    def _check(self, name: str, spelling: Spelling) -> None:
+        """The key of a dimension, whether any layer asks for it or not."""
         key = self.file.first(spelling.keys)
-        if key is not None and self.file.keys[key] is not None:
-            return self._checked(dimension, key)
-        if key is not None and not spelling.nullable and spelling.derived is None:
-            return self._checked(dimension, key)
-        if key is None and spelling.required:
-            raise self.file.error(spelling.keys[0], f"a {self.name} config must give it")
-        if key is None and spelling.default is not None:
-            return spelling.default
-        return None if spelling.derived is None else self._derived(spelling.derived)
+        if key is None:
+            given = spelling.default is not None or spelling.derived is not None
+            if spelling.required and not (self.file.path and given):
+                raise self.file.error(spelling.keys[0], f"a {self.family.name} config must give it")
+            return
+        if self.file.keys[key] is not None or not (spelling.nullable or spelling.derived):
+            self.checked(name, spelling, key)
 
-    def _checked(self, dimension: Dimension, key: str) -> Scalar:
-        if dimension.kind == "integer":
-            return self.file.integer(key, dimension.least, dimension.most)
+    def checked(self, name: str, spelling: Spelling, key: str) -> Scalar:
+        """The value of `key`, if it is one that the dimension may hold."""
+        dimension, file = families().dimension(name, spelling), self.file
         if dimension.kind == "switch":
-            return self.file.switch(key)
-        if dimension.kind == "integers":
-            return self.file.integers(key, 0, dimension.most)
-        return self.file.words(key, dimension.words)
+            return file.switch(key)
+        if dimension.kind == "word":
+            return file.word(key, dimension.words)
+        if dimension.kind == "integer" or (
+            dimension.kind == "integer_each" and not isinstance(file.keys[key], list)
+        ):
+            return file.integer(key, dimension.least, dimension.most)
+        return self._listed(dimension, key)
 
-    def _derived(self, rule: Derivation) -> int:
-        if rule == "4 * hidden_size":
-            return 4 * cast(int, self._value("hidden_size"))
-        if rule != "hidden_size / heads":
-            return cast(int, self._value(rule))
-        hidden, heads = cast(int, self._value("hidden_size")), cast(int, self._value("heads"))
-        if hidden % heads:
-            reason = f"does not divide {self.key('hidden_size')} = {hidden}"
-            reason += ", and no head_dim is given" if self._spelling("head_dim").keys else ""
-            raise self.error("heads", reason, nearest_divisors(hidden, heads))
-        widest = families().dimensions["head_dim"].most
-        if hidden // heads > widest:
-            raise self.error("heads", f"makes heads of {hidden // heads}; at most {widest} wide are read")
-        return hidden // heads
+    def _listed(self, dimension: Dimension, key: str) -> Scalar:
+        file = self.file
+        if dimension.kind == "integers":
+            return self._numbers(dimension, key)
+        if dimension.kind == "cycle":
+            return file.words(key, dimension.words)
+        if dimension.kind == "length":
+            return file.length(key)
+        if dimension.kind in ("first", "last"):
+            numbers = file.numbers(key, dimension.least, dimension.most) or (None,)
+            return numbers[0 if dimension.kind == "first" else -1]
+        if dimension.kind == "side":
+            return file.side(key, dimension.least, dimension.most)
+        found: tuple[int, ...] | tuple[str, ...]
+        if dimension.kind == "words":
+            found = file.words(key, dimension.words)
+        elif dimension.kind == "letters":
+            found = file.letters(key, dimension.words)
+        else:
+            found = file.numbers(key, dimension.least, dimension.most)
+        told = file.first(self.dimensions["layers"].keys) is not None
+        layers = self.integer("layers") if told else len(found)
+        if found and len(found) != layers:
+            raise file.error(key, f"names {len(found)} layers, {self.key('layers')} is {layers}")
+        return found
+
+    def _numbers(self, dimension: Dimension, key: str) -> tuple[int, ...]:
+        found = self.file.integers(key, dimension.least, dimension.most)
+        layers = self.integer("layers") if dimension.of_layers else 0
+        for number in found:
+            if dimension.of_layers and number >= layers:
+                reason = f"names layer {number}; the {layers} layers are 0 to {layers - 1}"
+                raise self.file.error(key, reason)
+        return found
+
+
+def _of_class(file: ConfigFile, family: Family) -> dict[str, Spelling]:
+    """What the class that the file names spells differently; the family's first class if it names none."""
+    named = file.keys.get("architectures")
+    words = [word for word in named if word in family.architectures] if isinstance(named, list) else []
+    return family.architectures.get((words or [*family.architectures, ""])[0], {})

@@ -1,114 +1,95 @@
-"""Families of config.json as data: which key gives which dimension, and what a file may omit."""
+"""All families of config.json: the tables of the package, by model_type, class and name."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from functools import cache
 from importlib.resources import files
-from typing import Any, Literal
+from typing import Any
 
-from pydantic import model_validator
-
-from ..inputs import Frozen
-
-Scalar = int | bool | str | tuple[int, ...] | tuple[str, ...] | None
-Kind = Literal["integer", "integers", "switch", "word", "words"]
-Derivation = Literal["heads", "hidden_size", "4 * hidden_size", "hidden_size / heads", "expert_width"]
+from .family import Common, Dimension, Family, Spelling
 
 
-class Dimension(Frozen):
-    """What a dimension may hold, in every family: `absent` where a family does not know it at all."""
+class Families:
+    """All tables; each family is checked when it is first asked for."""
 
-    kind: Kind
-    least: int = 1
-    most: int = 2**31
-    words: tuple[str, ...] = ()
-    absent: Scalar = None
-
-
-class Spelling(Frozen):
-    """How one family spells one dimension.
-
-    The first of `keys` that the file holds gives the value. Without one: refused if `required`, else
-    `default` (the default of the family's own class), else the derived value. A null in the file is
-    derived, or None if `nullable`, or refused. Without `keys` it is a fact of the family.
-    """
-
-    keys: tuple[str, ...] = ()
-    required: bool = False
-    default: Scalar = None
-    derived: Derivation | None = None
-    nullable: bool = False
-
-    @model_validator(mode="before")
-    @classmethod
-    def _bare(cls, value: Any) -> Any:
-        return value if isinstance(value, dict | Spelling) else {"default": value}
-
-
-class Family(Frozen):
-    """One family: its names, the spelling of its dimensions, keys known to change no weight."""
-
-    model_types: tuple[str, ...]
-    architectures: tuple[str, ...]
-    dimensions: dict[str, Spelling]
-    ignored: tuple[str, ...] = ()
-    expected: dict[str, bool | int] = {}
-    """Keys that a file may hold with this value only."""
-    source: str
+    def __init__(self, common: Common, tables: dict[str, dict[str, Any]]) -> None:
+        self.common = common
+        self._tables = tables
+        self._built: dict[str, Family] = {}
+        self._types = _index(tables, "model_types")
+        self._classes = _index(tables, "architectures")
 
     @property
-    def keys(self) -> tuple[str, ...]:
-        """Every key that gives a dimension, in the order of the table."""
-        spelled = [key for spelling in self.dimensions.values() for key in spelling.keys]
-        return tuple(dict.fromkeys(spelled))
+    def names(self) -> tuple[str, ...]:
+        """Every family, towers too."""
+        return tuple(self._tables)
 
+    @property
+    def model_types(self) -> tuple[str, ...]:
+        """Every word that `model_type` may hold at the top of a file."""
+        return tuple(w for w, name in self._types.items() if self._tables[name].get("role") != "tower")
 
-class Common(Frozen):
-    """What holds for every family, and how a key is told that may change the structure of a model."""
-
-    ignored: tuple[str, ...]
-    harmless_endings: tuple[str, ...]
-    structural_words: tuple[str, ...]
-    structural_keys: tuple[str, ...]
-    expected: dict[str, bool | int]
-
-    def is_structural(self, key: str, value: object) -> bool:
-        """Whether `key`, known to no table, may change the weights: by its words, or as a nested object."""
-        if key in self.structural_keys or isinstance(value, dict):
-            return True
-        if key.endswith(self.harmless_endings):
-            return False
-        return not set(self.structural_words).isdisjoint(key.lower().split("_"))
-
-
-class Families(Frozen):
-    """The whole table of families.json."""
-
-    about: str
-    dimensions: dict[str, Dimension]
-    common: Common
-    families: dict[str, Family]
+    def family(self, name: str) -> Family:
+        """The family `name`, with what it takes from the family it is `like`."""
+        if name not in self._built:
+            self._built[name] = Family.model_validate({**self._merged(name), "name": name})
+        return self._built[name]
 
     def of_model_type(self, word: str) -> str | None:
         """Name of the family whose config.json says ``"model_type": word``."""
-        return next((name for name, family in self.families.items() if word in family.model_types), None)
+        return self._types.get(word)
 
     def of_architecture(self, word: str) -> str | None:
         """Name of the family that builds the class `word`."""
-        return next((name for name, family in self.families.items() if word in family.architectures), None)
+        return self._classes.get(word)
 
-    def ignores(self, name: str, key: str) -> bool:
-        """Whether `key` is known to change no weight of the family `name`."""
-        return key in self.common.ignored or key in self.families[name].ignored
+    def of_marks(self, keys: Collection[str]) -> str | None:
+        """Name of the family whose marks all stand among `keys`."""
+        marked = ((name, table["marks"]) for name, table in self._tables.items() if table.get("marks"))
+        return next((name for name, marks in marked if all(mark in keys for mark in marks)), None)
+
+    def dimension(self, name: str, spelling: Spelling) -> Dimension:
+        """What the dimension `name` may hold, as `spelling` narrows it."""
+        found = self.common.dimensions.get(name) or Dimension(kind=spelling.kind or "integer")
+        changes: dict[str, Any] = {"kind": spelling.kind} if spelling.kind else {}
+        changes |= {"words": spelling.words} if spelling.words else {}
+        return found.model_copy(update=changes) if changes else found
+
+    def _merged(self, name: str) -> dict[str, Any]:
+        own = dict(self._tables[name])
+        like, without = own.pop("like", None), own.pop("without", [])
+        if like is None:
+            return own
+        names = ("model_types", "architectures", "marks")
+        base = {key: value for key, value in self._merged(like).items() if key not in names}
+        kept = {key: value for key, value in base.get("dimensions", {}).items() if key not in without}
+        return {
+            **base,
+            **own,
+            "dimensions": kept | own.get("dimensions", {}),
+            "ignored": [*base.get("ignored", []), *own.get("ignored", [])],
+            "expected": base.get("expected", {}) | own.get("expected", {}),
+        }
+
+
+def _index(tables: dict[str, dict[str, Any]], names: str) -> dict[str, str]:
+    return {word: family for family, table in tables.items() for word in table.get(names, ())}
 
 
 @cache
 def families() -> Families:
-    """The table, read once.
+    """The tables, read once.
 
     >>> families().of_architecture("LlamaForCausalLM")
     'llama'
     """
-    text = (files(__package__) / "families.json").read_text(encoding="utf-8")
-    return Families.model_validate(json.loads(text))
+    folder = files(__package__) / "tables"
+    found = [path for path in folder.iterdir() if path.name.endswith(".json")]
+    texts = {path.name: path.read_text(encoding="utf-8") for path in found}
+    common = Common.model_validate(json.loads(texts.pop("common.json")))
+    tables: dict[str, dict[str, Any]] = {}
+    for _, text in sorted(texts.items()):
+        tables |= json.loads(text)
+    return Families(common, tables)

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from itertools import groupby
 
 from ..inputs import Frozen, read_text
 from ..inputs.files import parse_json
-from .config_file import ConfigFile
-from .counts import count
-from .depth import routed, windows
-from .divisors import nearest_divisors
+from .config_file import ConfigFile, NotFinite
+from .depth import blocks, runs
 from .facts import Facts
-from .families import Scalar
-from .recognition import family_of, refuse_strange_keys
-from .transformer import Attention, Block, FeedForward, Run, Transformer
+from .family import Family, Part, Scalar
+from .formula import evaluate
+from .parameters import count
+from .recognition import family_of, family_of_part, refuse_strange_keys
+from .transformer import Predictor, Tower, Transformer
 
 MAX_PARAMETERS = 2**50
 """Largest model read, parameters; keeps every later product of bytes inside 64 bits."""
@@ -24,8 +23,9 @@ MAX_PARAMETERS = 2**50
 class ReadReport(Frozen):
     """What the reader made of a config.json.
 
-    `used` maps a dimension to the key that gave it (or "default of the class", "fact of the family")
-    and its value; `ignored` are the keys of the file that changed nothing.
+    `used` maps a dimension to the key that gave it ("default of the class", "fact of the family", or the
+    formula that made it) and its value; dimensions of a kind of layer or of a nested part carry its name.
+    `ignored` are the keys of the file that changed nothing.
     """
 
     transformer: Transformer
@@ -50,7 +50,8 @@ def explain_config(path: str | os.PathLike[str]) -> ReadReport:
     text = read_text(name, "model")
     folder, stem = os.path.split(os.path.abspath(name))
     called = os.path.basename(folder) if stem == "config.json" else os.path.splitext(stem)[0]
-    return _report(ConfigFile(parse_json(text, "model", name), name, text), called or "model")
+    keys = parse_json(text, "model", name, not_finite=NotFinite)
+    return _report(ConfigFile(keys, name, text), called or "model")
 
 
 def parse_config(config: Mapping[str, object], origin: str, name: str = "model") -> Transformer:
@@ -60,81 +61,117 @@ def parse_config(config: Mapping[str, object], origin: str, name: str = "model")
 
 def _report(file: ConfigFile, name: str) -> ReadReport:
     family = family_of(file)
-    refuse_strange_keys(file, family)
-    facts = Facts(file, family)
-    transformer = _transformer(facts, name)
+    parts = _parts(file, family)
+    flat = tuple(key for part in parts.values() if not part.file.path for key in part.family.keys)
+    file = file.opened(family.sections)
+    refuse_strange_keys(file, family, flat)
+    facts = Facts(file, family, parts)
+    transformer = _composite(facts, name) if parts else _transformer(facts, name)
     total = count(transformer).total
     if total > MAX_PARAMETERS:
         reason = f"makes a model of {float(total):.2e} parameters; at most {float(MAX_PARAMETERS):.2e}"
-        raise facts.error("hidden_size", reason)
-    spoken = {key for key, _ in facts.used.values()} | {"model_type", "architectures"}
-    ignored = tuple(key for key in file.keys if key not in spoken)
-    used = {name: facts.used[name] for name in facts.family.dimensions if name in facts.used}
-    return ReadReport(transformer=transformer, used=used, ignored=ignored)
+        raise parts.get("text", facts).error("hidden_size", reason)
+    return ReadReport(transformer=transformer, used=_used(facts), ignored=_ignored(facts))
+
+
+def _parts(file: ConfigFile, family: Family) -> dict[str, Facts]:
+    """The dimensions of each nested section that there is."""
+    found = {}
+    for name, part in family.parts.items():
+        given = file.keys.get(part.key) is not None
+        if given or not (part.optional or part.flat):
+            inner = file.section(part.key)
+        elif part.flat:
+            inner = file.without([*_NAMES, *family.keys, *(other.key for other in family.parts.values())])
+        else:
+            continue
+        found[name] = _part(inner, part, name, family)
+    return found
+
+
+_NAMES = ("model_type", "architectures")
+
+
+def _part(file: ConfigFile, part: Part, name: str, outer: Family) -> Facts:
+    family = family_of_part(file, part, "model" if name == "text" else "tower", outer)
+    file = file.opened(family.sections)
+    refuse_strange_keys(file, family, () if file.path else outer.ignored)
+    return Facts(file, family)
+
+
+def _composite(facts: Facts, name: str) -> Transformer:
+    text = _transformer(facts.parts["text"], name)
+    towers = [_tower(facts, part, inner) for part, inner in facts.parts.items() if part != "text"]
+    return text.model_copy(
+        update={
+            "family": facts.family.name,
+            "towers": tuple(towers),
+            "tied_embeddings": facts.switch("tied_embeddings"),
+            "other": text.other + facts.integer("other"),
+            "source": facts.file.origin,
+        }
+    )
+
+
+def _tower(facts: Facts, part: str, inner: Facts) -> Tower:
+    connector = evaluate(facts.family.parts[part].connector, facts.value)
+    return Tower(
+        name=part,
+        family=inner.family.name,
+        hidden_size=inner.integer("hidden_size"),
+        runs=runs(inner),
+        tokens=inner.optional("tokens"),
+        other=inner.integer("other"),
+        connector=connector,
+    )
 
 
 def _transformer(facts: Facts, name: str) -> Transformer:
-    layers = facts.integer("layers")
-    shapes = zip(windows(facts, layers), routed(facts, layers), strict=True)
-    runs = [
-        Run(block=_block(facts, window, sparse), layers=len(list(same)))
-        for (window, sparse), same in groupby(shapes)
-    ]
     offset, longest = facts.optional("learned_offset"), facts.optional("max_positions")
     width, hidden = facts.optional("embedding_width"), facts.integer("hidden_size")
     return Transformer(
         name=name,
-        family=facts.name,
+        family=facts.family.name,
         hidden_size=hidden,
         vocab_size=facts.integer("vocab_size"),
-        runs=tuple(runs),
+        runs=runs(facts),
         tied_embeddings=facts.switch("tied_embeddings"),
         positions=0 if offset is None else (longest or 0) + offset,
         embedding_width=None if width == hidden else width,
+        embedding_norm=facts.switch("embedding_norm"),
         final_norm=facts.switch("final_norm"),
+        head=facts.switch("head"),
+        head_bias=facts.switch("head_bias"),
+        encoder_layers=facts.integer("encoder_layers"),
+        predictor=_predictor(facts),
+        other=facts.integer("other"),
         max_sequence_length=longest,
         source=facts.file.origin,
     )
 
 
-def _block(facts: Facts, window: int | None, sparse: bool) -> Block:
-    heads, kv_heads = facts.integer("heads"), facts.integer("kv_heads")
-    if heads % kv_heads:
-        reason = f"{kv_heads} key-value heads do not divide {facts.key('heads')} = {heads}"
-        raise facts.error("kv_heads", reason, nearest_divisors(heads, kv_heads))
-    attention = Attention(
-        heads=heads,
-        kv_heads=kv_heads,
-        head_dim=facts.integer("head_dim"),
-        window=window,
-        qkv_bias=facts.switch("qkv_bias"),
-        output_bias=facts.switch("output_bias"),
-        qk_norm=facts.word("qk_norm"),
-    )
-    return Block(
-        attention=attention,
-        feed_forward=_experts(facts) if sparse else _dense(facts),
-        norm=facts.word("norm"),
-        norms=facts.integer("norms"),
-    )
+def _predictor(facts: Facts) -> Predictor | None:
+    """The further-token predictors that the file announces: each like the last layer of the stack."""
+    depth = facts.optional("predictors")
+    if not depth:
+        return None
+    return Predictor(block=blocks(facts)[-1], depth=depth, other=facts.integer("predictor_other"))
 
 
-def _dense(facts: Facts) -> FeedForward:
-    return FeedForward(
-        width=facts.integer("ffn_width"), gated=facts.switch("gated"), bias=facts.switch("ffn_bias")
-    )
+def _used(facts: Facts) -> dict[str, tuple[str, Scalar]]:
+    order = [*facts.dimensions, *(f"{variant}.{name}" for variant, name, _ in facts.family.of_variants())]
+    used = {name: facts.used[name] for name in dict.fromkeys(order) if name in facts.used}
+    for part, inner in facts.parts.items():
+        used |= {f"{part}.{name}": found for name, found in _used(inner).items()}
+    return used
 
 
-def _experts(facts: Facts) -> FeedForward:
-    experts, chosen = facts.integer("experts"), facts.integer("experts_per_token")
-    if chosen > experts:
-        raise facts.error("experts_per_token", f"exceeds {facts.key('experts')} = {experts}", [experts])
-    return FeedForward(
-        width=facts.integer("expert_width"),
-        gated=facts.switch("gated"),
-        bias=facts.switch("ffn_bias"),
-        experts=experts,
-        experts_per_token=chosen,
-        shared_width=facts.integer("shared_width"),
-        shared_gate=facts.switch("shared_gate"),
-    )
+def _ignored(facts: Facts) -> tuple[str, ...]:
+    """Keys that gave nothing, nested ones with their section."""
+    flat = [inner for inner in facts.parts.values() if not inner.file.path]
+    spoken = {source for source, _ in (found for one in (facts, *flat) for found in one.used.values())}
+    spoken |= {"model_type", "architectures", *(part.key for part in facts.family.parts.values())}
+    own = [facts.file.called(key) for key in facts.file.keys if facts.file.called(key) not in spoken]
+    for inner in facts.parts.values():
+        own += [key for key in _ignored(inner) if inner.file.path]
+    return tuple(key for key in own if key.rpartition(".")[2] not in ("model_type", "architectures"))

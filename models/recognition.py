@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from difflib import get_close_matches
+
 from ..inputs import InputError, nearest
 from ..inputs.error import shorten
 from .config_file import ConfigFile
 from .families import families
+from .family import Family, Part
 
 _NAMES = ("model_type", "architectures")
 
 
-def family_of(file: ConfigFile) -> str:
+def family_of(file: ConfigFile) -> Family:
     """The family whose table reads `file`: by model_type, else by architectures; both must agree.
 
     Raises InputError, code "unknown-family", naming the keys met and the nearest known families.
@@ -18,25 +22,50 @@ def family_of(file: ConfigFile) -> str:
     table = families()
     model_type, classes = _model_type(file), _architectures(file)
     if model_type:
-        family = table.of_model_type(model_type)
+        name = table.of_model_type(model_type)
     else:
-        family = next(filter(None, map(table.of_architecture, classes)), None)
-    if family is None:
+        name = next(filter(None, map(table.of_architecture, classes)), None)
+    if not (model_type or classes):
+        name = table.of_marks(file.keys)
+    family = None if name is None else table.family(name)
+    if family is None or family.role == "tower":
         raise _unknown(file, model_type, classes)
-    known = table.families[family].architectures
+    _agree(file, family, classes)
+    return family
+
+
+def family_of_part(file: ConfigFile, part: Part, role: str, outer: Family) -> Family:
+    """The family of a nested section: by its model_type, else the one that the composite expects."""
+    table = families()
+    model_type = _model_type(file)
+    name = part.family if model_type in ("", *outer.model_types) else table.of_model_type(model_type)
+    if name is None:
+        raise _unknown(file, model_type, [])
+    family = table.family(name)
+    if family.role != role or family.parts or (part.families and name not in part.families):
+        legal = part.families or (part.family,)
+        raise file.error("model_type", f"{name} is not read in this place", legal, "unknown-family")
+    return family
+
+
+def _agree(file: ConfigFile, family: Family, classes: list[str]) -> None:
+    known = tuple(family.architectures)
     for word in classes:
         if word not in known:
-            other = table.of_architecture(word)
-            what = f"is of the family {other}" if other else "is not read, only the causal language model is"
-            reason = f"{shorten(word, 40)} {what}; the family is {family}"
+            other = families().of_architecture(word)
+            what = f"is of the family {other}" if other else f"is not read, only {_some(known)}"
+            reason = f"{shorten(word, 40)} {what}; the family is {family.name}"
             raise file.error("architectures", reason, known, "unknown-family")
-    return family
+
+
+def _some(words: tuple[str, ...]) -> str:
+    return ", ".join(words[:3]) or "its language model"
 
 
 def _model_type(file: ConfigFile) -> str:
     word = file.keys.get("model_type")
     if word is not None and not isinstance(word, str):
-        raise file.error("model_type", "must be a word", nearest("llama", families().families))
+        raise file.error("model_type", "must be a word", nearest("llama", families().model_types))
     return word or ""
 
 
@@ -51,7 +80,6 @@ def _architectures(file: ConfigFile) -> list[str]:
 
 def _unknown(file: ConfigFile, model_type: str, classes: list[str]) -> InputError:
     """The refusal of a family without a table; of the keys met, the telling ones come first."""
-    table = families()
     field, word = ("architectures", classes[0]) if classes and not model_type else ("model_type", model_type)
     reason = "neither model_type nor architectures names a family"
     if word:
@@ -61,41 +89,66 @@ def _unknown(file: ConfigFile, model_type: str, classes: list[str]) -> InputErro
     met = ", ".join(shorten(key, 40) for key in keys[:8])
     more = f" and {len(keys) - 8} more" if len(keys) > 8 else ""
     reason += f"; the file holds {met}{more}" if keys else "; the file holds no other keys"
-    names = [name for family in table.families.values() for name in family.model_types]
-    legal = nearest(word, names, most=len(names))
-    return file.error(field, reason, legal, "unknown-family")
+    return file.error(field, reason, _near(word), "unknown-family")
+
+
+def _near(word: str) -> list[str]:
+    """Families of a like name, or a few that many models are of."""
+    table = families()
+    close = get_close_matches(word.lower()[:100], table.model_types, n=3, cutoff=0.5)
+    return close or list(table.common.examples)
 
 
 def _rank(file: ConfigFile, key: str) -> int:
-    """How telling `key` is of an unknown family, most telling 0: nested, strange, structural, any."""
-    table = families()
-    if key in table.common.ignored:
+    """How telling `key` is of an unknown family, most telling 0: nested, structural, any."""
+    common = families().common
+    if key in common.ignored:
         return 3
     if isinstance(file.keys[key], dict):
         return 0
-    if not table.common.is_structural(key, None):
+    if not common.is_structural(key, None):
         return 3
-    return 2 if any(key in family.keys for family in table.families.values()) else 1
+    return 2 if key in families().family("llama").keys else 1
 
 
-def refuse_strange_keys(file: ConfigFile, family: str) -> None:
+def refuse_strange_keys(file: ConfigFile, family: Family, others: Collection[str] = ()) -> None:
     """Refuses keys that may change the weights in a way the table of `family` does not know.
 
-    Raises InputError, code "unknown-key". Absent, false, zero or empty values change nothing.
+    `others` are keys that another table reads. Raises InputError, code "unknown-key". Absent, false,
+    zero or empty values change nothing.
     """
-    table = families()
-    own = table.families[family]
-    expected = {**table.common.expected, **own.expected}
+    common = families().common
+    expected = {**common.expected, **family.expected}
+    own = {*family.keys, *family.ignored, *common.ignored, *others}
+    own |= {part.key for part in family.parts.values()}
+    own |= set(common.ignored_in_towers) if family.role == "tower" else set()
     strange = []
     for key, value in file.keys.items():
-        if key in expected:
+        if key in expected and key not in family.keys:
             if value is not None and value != expected[key]:
                 only = str(expected[key]).lower()
-                raise file.error(key, f"{family} is read only with {only} here", [only], "unknown-key")
-        elif not (key in own.keys or table.ignores(family, key) or value in (None, False, "", [], {})):
-            strange += [key] if table.common.is_structural(key, value) else []
+                reason = f"{family.name} is read only with {only} here"
+                raise file.error(key, reason, [only], "unknown-key")
+        elif key == "auto_map":
+            strange += [] if key in own or _own_class(value, family) else [key]
+        elif not (key in own or key.rpartition(".")[2] in common.ignored or _idle(value)):
+            strange += [key] if common.is_structural(key, value) else []
     if strange:
-        others = f", so may {', '.join(shorten(key, 40) for key in strange[1:6])}," if strange[1:] else ""
-        reason = f"may change the weights{others} in a way not known of the family {family}; "
+        others_ = f", so may {', '.join(shorten(key, 40) for key in strange[1:6])}," if strange[1:] else ""
+        reason = f"may change the weights{others_} in a way not known of the family {family.name}; "
         reason += "take it out of the file if it does not"
-        raise file.error(strange[0], reason, nearest(strange[0], own.keys), "unknown-key")
+        raise file.error(strange[0], reason, nearest(strange[0], family.keys), "unknown-key")
+
+
+def _own_class(auto_map: object, family: Family) -> bool:
+    """Whether code that travels with the file builds no model, or a class that the family is."""
+    if not isinstance(auto_map, dict):
+        return False
+    built = {key: str(value) for key, value in auto_map.items() if key.startswith("AutoModel")}
+    named = built.get("AutoModelForCausalLM", "").rpartition(".")[2]
+    return not built or named in family.architectures
+
+
+def _idle(value: object) -> bool:
+    """Whether a value switches nothing on."""
+    return value in (None, False, "", [], {})

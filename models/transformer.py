@@ -8,62 +8,22 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from ..inputs import Frozen
+from .mixers import Mixing, Width
 
-Width = int
 _BIG = 2**31
 
 
-class Attention(Frozen):
-    """One kind of attention: grouped-query (kv_heads < heads), multi-head (equal), or latent (MLA).
-
-    `window` is the sliding window in tokens, None for full causal attention. `kv_rank`, `q_rank` and
-    `rope_head_dim` are set for latent attention only: keys and values come from a compressed vector
-    of `kv_rank`, queries from one of `q_rank` (0: straight from the hidden state); `head_dim` is then
-    the part of a query head without rotary position and `value_head_dim` that of a value head.
-    """
-
-    heads: int = Field(ge=1, le=65536)
-    kv_heads: int = Field(ge=1, le=65536)
-    head_dim: int = Field(ge=1, le=65536)
-    value_head_dim: int | None = Field(default=None, ge=1, le=65536)
-    window: int | None = Field(default=None, ge=1, le=_BIG)
-    qkv_bias: bool = False
-    output_bias: bool = False
-    qk_norm: Literal["none", "per_head", "full"] = "none"
-    kv_rank: int | None = Field(default=None, ge=1, le=_BIG)
-    q_rank: int = Field(default=0, ge=0, le=_BIG)
-    rope_head_dim: int = Field(default=0, ge=0, le=65536)
-
-    @model_validator(mode="after")
-    def _grouped(self) -> Self:
-        if self.heads % self.kv_heads:
-            raise ValueError(f"kv_heads {self.kv_heads} does not divide heads {self.heads}")
-        return self
-
-    @property
-    def query_width(self) -> Width:
-        """Width q of all query heads, elements a token."""
-        return self.heads * (self.head_dim + self.rope_head_dim)
-
-    @property
-    def kv_width(self) -> Width:
-        """Width kappa of all key (or value) heads, elements a token."""
-        return self.kv_heads * (self.head_dim + self.rope_head_dim)
-
-    @property
-    def output_width(self) -> Width:
-        """Width of the attention output before its projection, elements a token."""
-        return self.heads * (self.value_head_dim or self.head_dim)
-
-
 class FeedForward(Frozen):
-    """One kind of feed-forward: dense (experts = 0) or mixture of experts.
+    """One kind of feed-forward: dense (experts = 0), mixture of experts, or none (width 0).
 
     `width` is the inner width of the dense layer, or of ONE expert; `gated` counts three matrices
-    (SwiGLU, GeGLU) instead of two. `shared_width` is the inner width of all shared experts together.
+    (SwiGLU, GeGLU) instead of two. `shared_width` is the inner width of what every token meets beside
+    its routed experts: shared experts together, or a dense feed-forward in the same layer (Gemma 4,
+    Arctic). `latent_width` is the width the routed experts read and write where two projections stand
+    between (Nemotron 3). `other` counts replicated parameters that belong to no field here.
     """
 
-    width: Width = Field(ge=1, le=_BIG)
+    width: Width = Field(ge=0, le=_BIG)
     gated: bool = True
     bias: bool = False
     experts: int = Field(default=0, ge=0, le=65536)
@@ -71,6 +31,8 @@ class FeedForward(Frozen):
     shared_width: Width = Field(default=0, ge=0, le=_BIG)
     shared_gate: bool = False
     router_bias: bool = False
+    latent_width: Width | None = Field(default=None, ge=1, le=2**20)
+    other: int = Field(default=0, ge=0, le=2**40)
 
     @model_validator(mode="after")
     def _routed(self) -> Self:
@@ -78,6 +40,8 @@ class FeedForward(Frozen):
             raise ValueError(
                 f"experts_per_token {self.experts_per_token} must lie in 1..experts ({self.experts})"
             )
+        if self.experts and not self.width:
+            raise ValueError("experts need a width")
         if not self.experts and (self.experts_per_token or self.shared_width):
             raise ValueError("experts_per_token and shared_width need experts")
         return self
@@ -89,12 +53,21 @@ class FeedForward(Frozen):
 
 
 class Block(Frozen):
-    """One kind of layer. `norms` counts normalisations over the hidden width (Llama 2, Gemma 3 has 4)."""
+    """One kind of layer. `norms` counts normalisations over the hidden width (Llama 2, Gemma 3 has 4).
 
-    attention: Attention
+    `norm` says what one holds: a scale ("rms", or "scale" for a LayerNorm without bias), scale and bias
+    ("layer"), nothing ("none", OLMo). `beside` are further mixers of the same layer: cross-attention
+    over an encoder (T5), a state space next to attention (Falcon-H1); they are counted, and priced by
+    no term of the ledger yet. `other` counts replicated parameters of the layer beside all that. Order
+    and residuals (parallel attention and feed-forward, norms before or after) change no number.
+    """
+
+    attention: Mixing
     feed_forward: FeedForward
-    norm: Literal["rms", "layer"] = "rms"
-    norms: int = Field(default=2, ge=0, le=8)
+    norm: Literal["rms", "layer", "scale", "none"] = "rms"
+    norms: int = Field(default=2, ge=0, le=16)
+    beside: tuple[Mixing, ...] = ()
+    other: int = Field(default=0, ge=0, le=2**40)
 
 
 class Run(Frozen):
@@ -104,12 +77,46 @@ class Run(Frozen):
     layers: int = Field(ge=1, le=65536)
 
 
+class Tower(Frozen):
+    """An encoder of images or sound that feeds the stack: its own layers, width and parameters.
+
+    `other` are its patch and position embeddings and outer norms, `connector` the projection into the
+    hidden width of the stack (often trained while the tower is frozen: `trained` false). `tokens` are
+    the patches of one image or clip at the size the file names, before any merging.
+    """
+
+    name: str
+    family: str
+    hidden_size: Width = Field(ge=1, le=2**20)
+    runs: tuple[Run, ...] = Field(min_length=1, max_length=4096)
+    tokens: int | None = Field(default=None, ge=1, le=_BIG)
+    other: int = Field(default=0, ge=0, le=2**48)
+    connector: int = Field(default=0, ge=0, le=2**48)
+    trained: bool = True
+
+
+class Predictor(Frozen):
+    """`depth` modules that predict further tokens (MTP), each one `block` and `other` parameters.
+
+    Embedding and head are those of the model. Counted apart from it: a file holds them, and training
+    may leave them out.
+    """
+
+    block: Block
+    depth: int = Field(ge=1, le=64)
+    other: int = Field(default=0, ge=0, le=2**48)
+
+
 class Transformer(Frozen):
-    """Embedding, runs of blocks, head. One type for GPT, Llama, Mixtral, DeepSeek and mixed stacks.
+    """Embedding, runs of blocks, head. One type for GPT, Llama, DeepSeek, Mamba, BERT, T5 and mixed stacks.
 
     `vocab_size` is what the config says; padding for tensor parallel is the ledger's business.
     `positions` are learned position vectors (0 for rotary). `embedding_width` differs from
-    `hidden_size` where two projections stand between (OPT-350M).
+    `hidden_size` where two projections stand between (OPT-350M). `head` is false where the model ends
+    with its last hidden state (BertModel). `other` counts parameters outside embedding, layers and head:
+    token types, position buckets, poolers, norms between stacks, embeddings of each layer.
+
+    An encoder-decoder is one stack: the first `encoder_layers` are the encoder, the rest attend to it.
     """
 
     name: str
@@ -122,7 +129,12 @@ class Transformer(Frozen):
     embedding_width: Width | None = Field(default=None, ge=1, le=2**20)
     embedding_norm: bool = False
     final_norm: bool = True
+    head: bool = True
     head_bias: bool = False
+    encoder_layers: int = Field(default=0, ge=0, le=4096)
+    towers: tuple[Tower, ...] = Field(default=(), max_length=8)
+    predictor: Predictor | None = None
+    other: int = Field(default=0, ge=0, le=2**48)
     max_sequence_length: int | None = Field(default=None, ge=1)
     source: str = ""
 

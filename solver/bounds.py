@@ -302,7 +302,7 @@ def _relief(coefficients: Coefficients, total: Sum) -> tuple[Ints, np.ndarray]:
             continue
         usable = _supports(coefficients, np.arange(size), word)
         freed = np.where(usable[:, None], -total.flight[word], 0)
-        cost = np.maximum(coefficients.chunk.stage[word], 1)
+        cost = np.maximum(coefficients.chunk.stage[word], 1e-6)
         relief = np.maximum(relief, freed.max(axis=1))
         rate = np.maximum(rate, (freed / cost).max(axis=1))
     return relief, rate

@@ -256,7 +256,7 @@ def _modes(
 ) -> Iterator[tuple[Mode, tuple[Ints, ...]]]:
     """Modes of one way with their tables: one, or one a number where every stage recomputes as many.
 
-    A larger number costs more on every stage, so it is kept only where it lets more spans fit.
+    A larger number costs more on every stage, so it is kept only where it lets other spans fit.
     """
     every = _tables(table, way, longest)
     every = [options[options[:, 5] * passes + options[:, 6] <= limit_ns] for options in every]
@@ -265,11 +265,12 @@ def _modes(
     if way.word != "full" or way.every:
         yield way, tuple(undominated(options) for options in every)
         return
-    before: list[int] = []
+    before: list[list[list[int]]] = []
     for number in range(1, max(int(options[:, 1].max()) for options in every) + 1):
         same = [options[options[:, 2] == np.minimum(options[:, 1], number)] for options in every]
-        if all(len(options) for options in same) and [len(options) for options in same] != before:
-            before = [len(options) for options in same]
+        spans = [options[:, :2].tolist() for options in same]
+        if all(spans) and spans != before:
+            before = spans
             yield Mode(way.word, number), tuple(same)
 
 

@@ -83,6 +83,22 @@ def fsdp(zero_stage: int, ranks: int, **changes: Any) -> Strategy:
     return Strategy(**{**values, **changes})
 
 
+def megatron(zero_stage: int, ranks: int, **changes: Any) -> Strategy:
+    """A Megatron-LM strategy over `ranks` data-parallel cards; the shards follow its context ranks."""
+    values: dict[str, Any] = {
+        "backend": "megatron",
+        "software_stack": "megatron-bridge-2025",
+        "loss_kernel": "megatron",
+        "data_parallel": ranks,
+        "zero_stage": zero_stage,
+        "shard_group_size": ranks * changes.get("context_parallel", 1) if zero_stage else 1,
+        "gradient_dtype": "fp32",
+        "stages": stage(),
+        "pipeline_parallel": len(changes.get("stages", stage())),
+    }
+    return Strategy(**{**values, **changes})
+
+
 def plan(
     strategy: Strategy,
     *,

@@ -9,13 +9,14 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from plans_by_hand import deepspeed, fsdp, plan, stage, tiny
+from plans_by_hand import deepspeed, fsdp, megatron, plan, stage, tiny
 
 from shardwise.hardware import Cluster
 from shardwise.inputs import InputError
-from shardwise.launch import Refused, emit, targets, writable_by
-from shardwise.models import Strategy
-from shardwise.plans import read_plan
+from shardwise.launch import Refused, emit, narrowings, releases, targets, writable_by
+from shardwise.launch.target import TARGETS
+from shardwise.models import Stage, Strategy
+from shardwise.plans import Request, read_plan
 
 GOLDEN = Path(__file__).parent / "data" / "launch"
 FOLDERS: dict[str, tuple[str, Strategy]] = {
@@ -48,6 +49,17 @@ FOLDERS: dict[str, tuple[str, Strategy]] = {
     "accelerate_one_machine": (
         "accelerate",
         fsdp(2, 8, gradient_dtype="bf16", software_stack="fsdp-compile-2024", gradient_accumulation_steps=4),
+    ),
+    "megatron_two_machines": (
+        "megatron",
+        megatron(
+            1, 4, tensor_parallel=2, sequence_parallel=True, gradient_accumulation_steps=2,
+            stages=(Stage(layers=1), Stage(layers=3)),
+        ),
+    ),
+    "megatron_one_machine": (
+        "megatron",
+        megatron(0, 4, precision="fp16", gradient_dtype="fp16", stages=stage(recompute_full_layers=4)),
     ),
 }  # fmt: skip
 
@@ -113,7 +125,7 @@ def test_the_readme_says_what_to_expect(name: str) -> None:
     assert "| tokens | 1024 /s, 256 /s a card |" in text
     assert "MFU 0.400" in text
     assert "| status | optimal: made by hand |" in text
-    assert "transformers 5.24.0" in text
+    assert releases.tested_with(*TARGETS[target].packages) in text
 
 
 @pytest.mark.parametrize("name", FOLDERS)
@@ -148,9 +160,30 @@ def test_a_world_that_leaves_a_machine_half_empty_is_refused() -> None:
         emit(made, "fsdp")
 
 
-def test_the_targets_are_three() -> None:
+def test_the_targets_are_four() -> None:
     """One backend may have several targets."""
-    assert targets() == ("deepspeed", "fsdp", "accelerate")
+    assert targets() == ("deepspeed", "fsdp", "accelerate", "megatron")
+
+
+@pytest.mark.parametrize("target", targets())
+def test_narrowings_are_values_of_choose(target: str) -> None:
+    """A request takes each, and they are of the target's backend and exclude each other."""
+    request = plan(fsdp(3, 8)).request
+    narrowed = []
+    for narrowing in narrowings(target):
+        changes = {f"choose.{name}": value for name, value in narrowing.items()}
+        narrowed.append(request.changed(changes, origin="test"))
+
+    assert narrowed and all(isinstance(each, Request) for each in narrowed)
+    assert all(each.choose.backend == (TARGETS[target].backend,) for each in narrowed)
+    assert len({each.inputs_hash() for each in narrowed}) == len(narrowed)
+
+
+def test_accelerate_is_searched_with_and_without_recomputation() -> None:
+    """Its YAML has neither a cut of layers nor a partial recomputation nor float32 reductions."""
+    common = {"backend": "fsdp", "tensor_parallel": 1, "gradient_dtype": "bf16"}
+
+    assert narrowings("accelerate") == ({**common, "recompute": "none"}, {**common, "recompute": "full"})
 
 
 @pytest.mark.parametrize(
@@ -159,7 +192,8 @@ def test_the_targets_are_three() -> None:
         (deepspeed(3, 8), ("deepspeed",)),
         (fsdp(3, 8), ("fsdp",)),
         (fsdp(3, 8, gradient_dtype="bf16"), ("fsdp", "accelerate")),
-        (deepspeed(1, 8, backend="megatron", software_stack="megatron-bridge-2025"), ()),
+        (megatron(1, 8), ("megatron",)),
+        (megatron(1, 8, loss_kernel="chunked"), ()),
     ],
 )
 def test_writable_by_names_all_targets_that_can(strategy: Strategy, names: tuple[str, ...]) -> None:

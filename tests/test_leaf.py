@@ -1,34 +1,17 @@
-"""The leaf: each of its constraints alone, random tables against plain loops, and shared host memory."""
+"""The leaf: each of its constraints alone, and random tables against plain loops."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import product
 from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
-from oracle.brute import Least, brute, faults
-from oracle.evaluate import Evaluator
-from oracle.placement import line_up, nodes
-from oracle.prices import costs_of
-from oracle.requests import model
 
-from shardwise.costs.columns import NAMES, WORDS, Strategies
-from shardwise.costs.host import stage_block
-from shardwise.costs.layout import Layout
-from shardwise.hardware import Cluster
-from shardwise.models import Attention, Block, FeedForward, Training
-from shardwise.models.strategy import RANK_ORDERS
-from shardwise.plans import Request
-from shardwise.solver.bounds import can_fit, time_bound, within
-from shardwise.solver.coefficients import Coefficients
 from shardwise.solver.frontier import frontier, row_bound
 from shardwise.solver.leaf import Leaf, LeafResult
-from shardwise.solver.options import FIELDS, Mode, RowOptions, row_options
-from shardwise.solver.search import Search
-from shardwise.solver.space import rows
+from shardwise.solver.options import FIELDS, Mode, RowOptions
 
 Option = tuple[int, ...]
 AMPLE = 2**60
@@ -334,114 +317,3 @@ def test_a_leaf_without_the_frontier_cut_is_noticed(monkeypatch: pytest.MonkeyPa
         assert one.plan.step_ns == other.plan.step_ns
     work = [sum(result.deterministic_time for result in results) for results in (kept, dropped)]
     assert 3 * work[0] < work[1]
-
-
-def two_nodes(host_memory_bytes: int | None) -> Request:
-    """Four stages on two nodes of two cards; the last layers carry most parameters and little work."""
-    attention = Attention(heads=8, kv_heads=4, head_dim=128)
-    wide = Block(attention=attention, feed_forward=FeedForward(width=8192))
-    routed = Block(attention=attention, feed_forward=FeedForward(width=2048, experts=8, experts_per_token=1))
-    node = Cluster.preset("dgx-h100").node
-    two = node.model_copy(update={"gpus": 2, "island_size": 2, "domain_size": 2, "nics": 2})
-    choose = {
-        "backend": "megatron",
-        "pipeline_parallel": 4,
-        "micro_batch_size": 1,
-        "zero_stage": 1,
-        "offload_optimizer": "cpu",
-    }
-    return Request(
-        model=model("heavy-end", 1024, 8192, [(wide, 4), (routed, 4)]),
-        cluster=Cluster(name="two-nodes", node=two, nodes=2),
-        training=Training(global_batch_size=8, sequence_length=2048),
-        choose=choose,
-        limits={} if host_memory_bytes is None else {"host_memory_bytes": host_memory_bytes},
-    )
-
-
-def loads(request: Request, least: Least) -> list[int]:
-    """Host KiB that each stage of a plan offloads."""
-    (costs,) = costs_of(request, [least.row])
-    evaluator = Evaluator(request, least.row, costs)
-    assert least.layout is not None
-    return [evaluator.weight(stage, part).host_kib for stage, part in enumerate(least.layout)]
-
-
-def test_host_memory_of_a_node_decides_the_split(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With one KiB less host memory than the fastest split needs, another is best; only the leaf can know.
-
-    No stage alone comes near the limit, so no option and no bound sees it: bounds are the same with and
-    without it. A leaf that forgets the host returns a plan that breaks the limit.
-    """
-    ample = two_nodes(None)
-    free = brute(ample).best
-    assert free is not None and free.layout is not None
-    stages = loads(ample, free)
-    fullest = max(stages[0] + stages[1], stages[2] + stages[3])
-    tight = two_nodes((fullest - 1) * 1024)
-    bound = brute(tight).best
-    assert bound is not None and bound.layout is not None and bound.step_ns is not None
-    assert free.step_ns is not None and bound.step_ns > free.step_ns
-    assert [part.layers for part in bound.layout] != [part.layers for part in free.layout]
-    assert max(stages) < fullest - 1
-
-    found = Search(tight).run().best
-    assert found is not None
-    assert found.step_ns == bound.step_ns
-    assert faults(tight, found.strategy, found.step_ns) == []
-    _same_bounds(ample, tight, bound.step_ns)
-    monkeypatch.setattr(Leaf, "_host", lambda _: None)
-    careless = Search(tight).run().best
-    assert careless is not None
-    assert careless.step_ns == free.step_ns
-    assert faults(tight, careless.strategy, careless.step_ns) != []
-
-
-def _same_bounds(ample: Request, tight: Request, step_ns: int) -> None:
-    """Everything before the leaf gives the same for both requests."""
-    free, bound = Coefficients(ample, rows(ample)), Coefficients(tight, rows(tight))
-    bounds = time_bound(free)
-    assert bounds.tolist() == time_bound(bound).tolist()
-    assert can_fit(free).tolist() == can_fit(bound).tolist()
-    assert within(free, bounds, step_ns).tolist() == within(bound, bounds, step_ns).tolist()
-    for index in range(len(bounds)):
-        one, other = row_options(free, index, step_ns), row_options(bound, index, step_ns)
-        if one is None or other is None:
-            assert one is other
-            continue
-        assert [len(table) for tables in one.tables for table in tables] == [
-            len(table) for tables in other.tables for table in tables
-        ]
-        assert row_bound(one, frontier(one)) == row_bound(other, frontier(other))
-
-
-def placed(cluster: Cluster, tensor: int, stages: int, data: int, order: str) -> Layout:
-    """The layout of one row of which only degrees and the order of ranks matter."""
-    columns: dict[str, Sequence[Any]] = {name: [WORDS[name][0] if name in WORDS else 1] for name in NAMES}
-    degrees = {"tensor_parallel": tensor, "pipeline_parallel": stages, "data_parallel": data}
-    columns |= {name: [value] for name, value in degrees.items()} | {"rank_order": [order]}
-    asked = two_nodes(None)
-    return Layout(asked.model, asked.training, cluster, Strategies.of_rows(columns))
-
-
-@pytest.mark.parametrize("node_gpus", [1, 2, 3, 4, 6, 8])
-def test_stages_a_node_are_those_of_ranks_laid_out_one_by_one(node_gpus: int) -> None:
-    """Stages of a node, cards of each, and whether nodes are alike: as found by placing every rank."""
-    base = Cluster.preset("dgx-h100").node
-    node = base.model_copy(update=dict.fromkeys(("gpus", "island_size", "domain_size"), node_gpus))
-    answers = set()
-    for inner, stages, data, order in product((1, 2, 3, 4), (1, 2, 3, 4, 6), (1, 2, 3, 4), RANK_ORDERS):
-        count, rest = divmod(inner * stages * data, node_gpus)
-        if rest or (order == RANK_ORDERS[1] and 1 in (stages, data)):
-            continue
-        cluster = Cluster(name="grid", node=node, nodes=count)
-        block, cards, aligned = (
-            int(part[0]) for part in stage_block(placed(cluster, inner, stages, data, order))
-        )
-        found = nodes(inner, stages, data, order == RANK_ORDERS[1], node_gpus)
-        answers.add(bool(aligned))
-        assert line_up(found) == bool(aligned)
-        if aligned:
-            wanted = [[(first + k, cards) for k in range(block)] for first in range(0, stages, block)]
-            assert sorted({tuple(one) for one in wanted}) == sorted(set(found))
-    assert answers == ({True} if node_gpus == 1 else {True, False})

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from shardwise.models import Transformer, count, explain_config, parse_config, read_config
+from shardwise.models.families import families
 
 CONFIGS = Path(__file__).parent / "data" / "hf_configs"
 ROWS = list(csv.DictReader((CONFIGS / "index.csv").read_text(encoding="utf-8").splitlines()))
-READABLE = [row for row in ROWS if row["parameters"]]
 LLAMA: dict[str, Any] = {
     "architectures": ["LlamaForCausalLM"],
     "model_type": "llama",
@@ -47,13 +47,13 @@ def experts(model: Transformer) -> list[int]:
     return [model.kinds[kind].feed_forward.experts for kind in model.kind_of_layer]
 
 
-@pytest.mark.parametrize("row", READABLE, ids=lambda row: row["file"])
-def test_a_readable_public_config_has_its_parameters_to_the_unit(row: dict[str, str]) -> None:
-    """The count equals that of transformers, and the model card's figure within half a percent."""
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["file"])
+def test_a_public_config_has_its_parameters_to_the_unit(row: dict[str, str]) -> None:
+    """The count is the one in the index, and the model card's figure within one percent."""
     total = count(Transformer.read(CONFIGS / row["file"])).total
 
     assert total == int(row["parameters"])
-    assert total / 1e9 == pytest.approx(float(row["published_billion"]), rel=0.005)
+    assert total / 1e9 == pytest.approx(float(row["published_billion"]), rel=0.01)
 
 
 def test_a_folder_and_its_config_read_alike(tmp_path: Path) -> None:
@@ -200,12 +200,12 @@ def test_a_null_or_empty_key_of_another_family_is_let_pass() -> None:
     assert parse_config(LLAMA | idle, "x") == parse_config(LLAMA, "x")
 
 
-@pytest.mark.parametrize("row", READABLE, ids=lambda row: row["file"])
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["file"])
 def test_architectures_alone_name_the_family(row: dict[str, str]) -> None:
     """A file without model_type is read by the class that it names."""
     keys = json.loads((CONFIGS / row["file"]).read_text(encoding="utf-8"))
-    keys.setdefault("architectures", ["OPTForCausalLM"])
+    keys.setdefault("architectures", [{"opt": "OPTForCausalLM"}.get(keys["model_type"], "FalconForCausalLM")])
     named = parse_config(keys, "x")
 
-    assert keys.pop("model_type") == named.family
+    assert keys.pop("model_type") in families().family(named.family).model_types
     assert parse_config(keys, "x") == named

@@ -16,7 +16,7 @@ FILES: list[tuple[str, bytes, str]] = [
     ("not UTF-8", b"\xff{}", "is not UTF-8"),
     ("cut short", b'{"hidden_size": 64', "is not JSON"),
     ("a list", b"[1]", "must hold a JSON object"),
-    ("not a number", b'{"hidden_size": NaN}', "is not a finite number"),
+    ("not a number", b'{"model_type": "llama", "vocab_size": NaN}', "is not a finite number"),
     ("a key twice", b'{"hidden_size": 1, "hidden_size": 2}', "stands twice"),
     ("nested deeply", b'{"a":' * 100_000 + b"1" + b"}" * 100_000, "nested too deeply"),
     ("a number without end", b'{"hidden_size": ' + b"9" * 10_000 + b"}", "too long to read"),

@@ -1,6 +1,6 @@
 """DeepSpeed: `ds_config.json`."""
 
-from .limits import objections
+from .limits import objections, training_objections
 from .write import write
 
-__all__ = ["objections", "write"]
+__all__ = ["objections", "training_objections", "write"]

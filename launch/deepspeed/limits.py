@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...models.strategy import Strategy
-from ...models.training import Training
 from ...models.transformer import Transformer
+from ...plans.plan import Plan
 from ..objections import backend_objections
 from ..refused import Objection
 
@@ -24,12 +24,12 @@ def objections(strategy: Strategy, model: Transformer) -> Iterator[Objection]:
         yield Objection("loss_kernel", strategy.loss_kernel, reason)
 
 
-def optimizer_objection(training: Training) -> Objection | None:
-    """The optimizers DeepSpeed builds from its configuration."""
-    if training.optimizer in ("adamw", "sgd"):
-        return None
-    reason = "ds_config.json names no 8-bit AdamW; hand DeepSpeed an optimizer object instead"
-    return Objection("training.optimizer", training.optimizer, reason)
+def training_objections(plan: Plan) -> Iterator[Objection]:
+    """The optimizers DeepSpeed cannot build from its configuration."""
+    optimizer = plan.request.training.optimizer
+    if optimizer not in ("adamw", "sgd"):
+        reason = "ds_config.json names no 8-bit AdamW; hand DeepSpeed an optimizer object instead"
+        yield Objection("training.optimizer", optimizer, reason)
 
 
 def _zero(strategy: Strategy) -> Iterator[Objection]:

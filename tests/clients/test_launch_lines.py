@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from clients.ranks import environment
-from plans_by_hand import deepspeed, fsdp, plan, stage
+from plans_by_hand import deepspeed, fsdp, megatron, plan, stage
 
 from shardwise.launch import emit
 from shardwise.models import Strategy
@@ -74,6 +74,19 @@ def test_torchrun_reads_its_line(tmp_path: Path) -> None:
     assert read.rdzv_endpoint == "node-0:29500"
     assert read.training_script == "train.py"
     assert read.training_script_args == ["--epochs", "1"]
+
+
+def test_torchrun_reads_the_line_for_megatron(tmp_path: Path) -> None:
+    """One machine of eight ranks; all arguments of the file go to the script, then those behind it."""
+    from torch.distributed.run import parse_args
+
+    read = parse_args(arguments(folder_of(megatron(1, 8), "megatron", tmp_path), "torchrun"))
+    given = read.training_script_args
+
+    assert (read.nnodes, read.nproc_per_node, read.standalone) == ("1", "8", True)
+    assert read.training_script == "pretrain_gpt.py"
+    assert given[: given.index("--num-layers") + 2] == ["--num-layers", "4"]
+    assert given[-2:] == ["--epochs", "1"]
 
 
 def test_accelerate_reads_its_line(tmp_path: Path) -> None:

@@ -14,6 +14,6 @@ done with layers is this package's.
 | `placement` | which cards of which stage stand in which node |
 | `evaluate` | memory at each moment, host memory of each node, step time |
 | `brute` | the least step of everything |
-| `requests` | random small requests, by seed |
+| `transformers`, `machines`, `themes`, `requests` | random small requests, by seed |
 | `coverage` | what the optima of many requests have shown |
 """

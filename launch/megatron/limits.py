@@ -1,0 +1,139 @@
+"""What Megatron-LM's arguments cannot express of a plan, beyond the limits of the backend's data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...models.divisors import divisors
+from ...models.strategy import Strategy
+from ...models.transformer import Transformer
+from ...plans.plan import Plan
+from ..objections import backend_objections
+from ..refused import Objection
+from .model_limits import model_objections
+from .recompute import whole_layers
+
+LOSSES = {"megatron"}
+
+
+def objections(strategy: Strategy, model: Transformer) -> Iterator[Objection]:
+    """Each choice that `megatron_args.sh` cannot carry."""
+    yield from backend_objections(strategy, "megatron")
+    yield from model_objections(model)
+    yield from _states(strategy)
+    yield from _tensor(strategy, model)
+    yield from _pipeline(strategy, model)
+    yield from _experts(strategy, model)
+    yield from _recompute(strategy)
+    if strategy.precision == "fp32":
+        reason = "fused attention of Transformer Engine, which the plan prices, has no float32"
+        yield Objection("precision", "fp32", reason)
+    if strategy.loss_kernel not in LOSSES:
+        reason = "the written loss is Megatron's own over a cut vocabulary"
+        yield Objection("loss_kernel", strategy.loss_kernel, reason)
+
+
+def training_objections(plan: Plan) -> Iterator[Objection]:
+    """Optimizers and sequence lengths that Megatron-LM does not take."""
+    strategy, training, model = plan.strategy, plan.request.training, plan.request.model
+    optimizer, length = training.optimizer, training.sequence_length
+    if optimizer == "adamw-8bit":
+        yield Objection("training.optimizer", optimizer, "--optimizer has no 8-bit AdamW")
+    if optimizer == "sgd" and strategy.zero_stage:
+        yield Objection("training.optimizer", optimizer, "the distributed optimizer takes Adam alone")
+    if model.positions and length > model.positions:
+        reason = f"the model has {model.positions} learned positions"
+        yield Objection("training.sequence_length", length, reason)
+    ring = 2 * strategy.context_parallel
+    if ring > 2 and length % ring:
+        reason = f"no multiple of 2 * context_parallel, {ring}"
+        yield Objection("training.sequence_length", length, reason)
+
+
+def _states(strategy: Strategy) -> Iterator[Objection]:
+    ranks = strategy.data_parallel * strategy.context_parallel
+    if strategy.zero_stage and strategy.shard_group_size != ranks:
+        reason = f"the distributed optimizer shards over all {ranks} data-parallel ranks"
+        yield Objection("shard_group_size", strategy.shard_group_size, reason)
+    if strategy.reshard_after_forward:
+        yield Objection("reshard_after_forward", True, "weights are never sharded at the ZeRO stages 0 and 1")
+    if strategy.offload_params != "none":
+        reason = "--optimizer-cpu-offload moves states of the optimizer, never weights"
+        yield Objection("offload_params", strategy.offload_params, reason)
+    offloads = strategy.offload_optimizer == "cpu"
+    if offloads and not strategy.zero_stage:
+        yield Objection("offload_optimizer", "cpu", "offload needs the distributed optimizer, ZeRO stage 1")
+    layers = sum(stage.offloaded_layers for stage in strategy.stages)
+    if layers != (strategy.layers if offloads else 0):
+        reason = "--optimizer-offload-fraction knows no layers: states of all are offloaded, or of none"
+        yield Objection("offloaded_layers", layers, reason)
+
+
+def _tensor(strategy: Strategy, model: Transformer) -> Iterator[Objection]:
+    size = strategy.tensor_parallel
+    if strategy.sequence_parallel and size == 1:
+        yield Objection("sequence_parallel", True, "needs tensor_parallel above 1")
+    for divisor in divisors(model):
+        degree = getattr(strategy, divisor.axis)
+        if divisor.required and divisor.number % degree:
+            reason = f"does not divide {divisor.of}, {divisor.number}: {divisor.reason}"
+            yield Objection(divisor.axis, degree, reason)
+    windows = [kind for kind in model.kinds if kind.attention.window]
+    if strategy.context_parallel > 1 and windows:
+        reason = "the ring of Transformer Engine has no sliding window"
+        yield Objection("context_parallel", strategy.context_parallel, reason)
+
+
+def _pipeline(strategy: Strategy, model: Transformer) -> Iterator[Objection]:
+    stages, chunks = strategy.pipeline_parallel, strategy.virtual_pipeline
+    steps = strategy.gradient_accumulation_steps
+    if strategy.layers != model.layers:
+        yield Objection("stages", strategy.layers, f"the stages must hold {model.layers} layers")
+    if chunks == 1:
+        return
+    if stages == 1:
+        yield Objection("virtual_pipeline", chunks, "chunks are interleaved over two stages or more")
+    if any(stage.layers % chunks for stage in strategy.stages):
+        yield Objection("virtual_pipeline", chunks, "a stage holds this many equal chunks")
+    if len(model.kinds) > 1:
+        reason = "a stage holds layers from several depths then, and this model has several kinds"
+        yield Objection("virtual_pipeline", chunks, reason)
+    if steps % stages:
+        reason = f"the interleaved schedule takes micro-batches in groups of {stages}, one a stage"
+        yield Objection("gradient_accumulation_steps", steps, reason)
+
+
+def _experts(strategy: Strategy, model: Transformer) -> Iterator[Objection]:
+    experts = any(kind.feed_forward.experts for kind in model.kinds)
+    grid = strategy.expert_parallel * strategy.expert_tensor_parallel
+    dense = strategy.tensor_parallel * strategy.context_parallel
+    if not experts:
+        for axis in ("expert_parallel", "expert_tensor_parallel"):
+            if getattr(strategy, axis) > 1:
+                yield Objection(axis, getattr(strategy, axis), "the model has no experts")
+        return
+    if (dense * strategy.data_parallel) % grid:
+        reason = f"{grid} ranks of experts do not divide the {dense * strategy.data_parallel} of a stage"
+        yield Objection("expert_parallel", strategy.expert_parallel, reason)
+    if strategy.tensor_parallel > 1 and not strategy.sequence_parallel:
+        yield Objection("sequence_parallel", False, "experts beside tensor parallel need it")
+    if strategy.rank_order != "tp-cp-dp-pp" and strategy.pipeline_parallel > 1 and grid != dense:
+        reason = "stages lie inside data ranks only where experts and the rest have equally many of these"
+        yield Objection("rank_order", strategy.rank_order, reason)
+
+
+def _recompute(strategy: Strategy) -> Iterator[Objection]:
+    number = whole_layers(strategy) * strategy.virtual_pipeline
+    for at, stage in enumerate(strategy.stages):
+        full, partial = stage.recompute_full_layers, stage.recompute_selective_layers
+        if full != min(number, stage.layers):
+            reason = (
+                f"--recompute-num-layers is one number for each chunk of every stage, and stage {at} differs"
+            )
+            yield Objection("recompute_full_layers", full, reason)
+        if partial not in (0, stage.layers):
+            reason = "--recompute-modules applies to all layers or to none"
+            yield Objection("recompute_selective_layers", partial, reason)
+    if len({stage.recompute_selective_layers > 0 for stage in strategy.stages}) > 1:
+        reason = "--recompute-modules applies to all stages or to none"
+        yield Objection("recompute_selective_layers", 0, reason)

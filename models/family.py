@@ -1,0 +1,176 @@
+"""A family of config.json as data: which key gives which dimension, and what a file may omit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from pydantic import model_validator
+
+from ..inputs import Frozen
+
+Scalar = int | bool | str | tuple[int, ...] | tuple[str, ...] | None
+Kind = Literal[
+    "integer",
+    "integer_each",
+    "integers",
+    "numbers",
+    "switch",
+    "word",
+    "words",
+    "letters",
+    "cycle",
+    "side",
+    "length",
+    "first",
+    "last",
+]
+
+
+class Dimension(Frozen):
+    """What a dimension may hold, in every family: `absent` where a family does not know it at all.
+
+    Kinds: an integer; `integer_each`, one for all layers or a list of one a layer; `integers`, a set
+    of different ones, if `of_layers` numbers of layers; `numbers`, one a layer; a switch; a word of
+    `words`; `words` and `letters` (of one string), one a layer, a `cycle` of words that repeats;
+    a `side`, one number or a list of equal ones; the `length`, the `first` or the `last` of a list.
+    """
+
+    kind: Kind = "integer"
+    least: int = 0
+    most: int = 2**31
+    words: tuple[str, ...] = ()
+    of_layers: bool = False
+    absent: Scalar = None
+
+
+class Spelling(Frozen):
+    """How one family spells one dimension.
+
+    The first of `keys` that the file holds gives the value. Without one: refused if `required` (in a
+    nested section only where there is no default), else `default` (the default of the family's own
+    class), else the `derived` formula. A null in the file is derived, or None if `nullable`, or
+    refused. Without `keys` it is a fact of the family. A dimension that only this family has may say
+    of which `kind` it is; `words` narrow a common one.
+    """
+
+    keys: tuple[str, ...] = ()
+    required: bool = False
+    default: Scalar = None
+    derived: str | None = None
+    nullable: bool = False
+    kind: Kind | None = None
+    words: tuple[str, ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _bare(cls, value: Any) -> Any:
+        return value if isinstance(value, dict | Spelling) else {"default": value}
+
+
+Dimensions = dict[str, Spelling]
+
+
+class Variant(Frozen):
+    """A kind of layer: where it stands (`when`, of the layer number), and what is different there.
+
+    The first variant whose formula holds is taken. `mixer` is built from the dimensions of attention
+    or of a mixer without softmax ("state"); `beside` are further mixers of the same layer. `needs`
+    names a dimension that a layer listed by name cannot do without.
+    """
+
+    when: str | None = None
+    mixer: Literal["attention", "state", "none"] = "attention"
+    forward: Literal["dense", "experts", "none"] | None = None
+    dimensions: Dimensions = {}
+    beside: dict[str, Variant] = {}
+    needs: str | None = None
+
+
+class Part(Frozen):
+    """A nested section: the text model of a composite, or a tower beside it.
+
+    The section's own model_type names its family, `family` where it has none; `families` bounds the
+    choice. If the `key` is missing: the keys stand at the top if `flat`, there is no such part if
+    `optional`, else all is the default of the class. `connector` and `tokens` are formulas.
+    """
+
+    key: str
+    family: str
+    families: tuple[str, ...] = ()
+    flat: bool = False
+    optional: bool = False
+    connector: str = "0"
+
+
+class Family(Frozen):
+    """One family: its names, the spelling of its dimensions, keys known to change no weight.
+
+    `marks` are keys that together name the family of a file without model_type and architectures.
+    `architectures` maps each class that is read to what it spells differently. `sections` are nested
+    objects whose keys are spelled with a dot. A family with `parts` is a composite.
+    """
+
+    name: str
+    model_types: tuple[str, ...] = ()
+    marks: tuple[str, ...] = ()
+    architectures: dict[str, Dimensions] = {}
+    role: Literal["model", "tower"] = "model"
+    dimensions: Dimensions = {}
+    mixers: dict[str, Variant] = {"": Variant()}
+    forwards: dict[str, Variant] = {"": Variant()}
+    parts: dict[str, Part] = {}
+    sections: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    expected: dict[str, Any] = {}
+    """Keys that a file may hold with this value only."""
+    requires: dict[str, str] = {}
+    """Formulas that must hold, and why."""
+    source: str
+
+    @model_validator(mode="before")
+    @classmethod
+    def _listed(cls, value: Any) -> Any:
+        if isinstance(value, dict) and isinstance(value.get("architectures"), list):
+            return {**value, "architectures": {word: {} for word in value["architectures"]}}
+        return value
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Every key that gives a dimension, in the order of the table."""
+        return tuple(dict.fromkeys(key for spelling in self.spellings() for key in spelling.keys))
+
+    def spellings(self) -> Iterator[Spelling]:
+        """Every spelling of the table, those of single classes and kinds of layers too."""
+        yield from self.dimensions.values()
+        for own in self.architectures.values():
+            yield from own.values()
+        yield from (spelling for _, _, spelling in self.of_variants())
+
+    def of_variants(self) -> Iterator[tuple[str, str, Spelling]]:
+        """(variant, dimension, spelling) of everything that only some layers spell."""
+        todo = [*self.mixers.items(), *self.forwards.items()]
+        for name, variant in todo:
+            yield from ((name, dimension, own) for dimension, own in variant.dimensions.items())
+            todo += variant.beside.items()
+
+
+class Common(Frozen):
+    """What holds for every family, and how a key is told that may change the structure of a model."""
+
+    about: str
+    examples: tuple[str, ...]
+    dimensions: dict[str, Dimension]
+    ignored: tuple[str, ...]
+    ignored_in_towers: tuple[str, ...]
+    harmless_endings: tuple[str, ...]
+    structural_words: tuple[str, ...]
+    expected: dict[str, Any]
+
+    def is_structural(self, key: str, value: object) -> bool:
+        """Whether `key`, known to no table, may change the weights: by its words, or as a nested object."""
+        if isinstance(value, dict):
+            return True
+        if key.endswith(self.harmless_endings):
+            return False
+        return not set(self.structural_words).isdisjoint(key.lower().replace(".", "_").split("_"))
