@@ -8,6 +8,7 @@ import typer
 
 from . import options
 from .errors import NO, OK
+from .narrow import searched_for
 from .voice import Voice
 
 if TYPE_CHECKING:
@@ -58,19 +59,18 @@ def launch_files(plan: Plan, target: str) -> Emitted:
         return Emitted(target=target, files=write(plan, target))
     except Refused as error:
         why = Refusal(field=error.field, value=error.value, reason=error.reason, backend=error.backend)
-        best = None if error.backend == plan.strategy.backend else _best_of(plan, target, error.backend)
+        best = _best_of(plan, target)
         return Emitted(target=target, refused=why, best=best)
 
 
-def _best_of(plan: Plan, target: str, backend: str) -> Plan | None:
-    """The best plan of `backend` for the request of `plan`; None where it has none."""
-    from ..launch import writable_by
+def _best_of(plan: Plan, target: str) -> Plan | None:
+    """The best plan the target can write for the request of `plan`; None where it has none."""
     from ..plans import Plan
-    from ..solver import plan as search
 
-    request = plan.request.changed({"choose.backend": backend}, origin=f"--to {target}")
-    outcome = search(request, writers=writable_by)
-    return outcome if isinstance(outcome, Plan) else None
+    free = plan.request.changed({"choose.backend": None}, origin=f"--to {target}")
+    outcome = searched_for(free, target, f"--to {target}")
+    writable = isinstance(outcome, Plan) and target in outcome.writable_by
+    return outcome if writable and isinstance(outcome, Plan) else None
 
 
 def refused(made: Emitted, voice: Voice) -> int:

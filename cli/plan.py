@@ -8,6 +8,7 @@ import typer
 
 from . import options
 from .errors import NO, OK, STOPPED
+from .narrow import searched_for
 from .voice import Voice
 
 if TYPE_CHECKING:
@@ -55,36 +56,32 @@ def plan(
     if output is not None:
         refuse_taken(output, force=force)
     request = read_request(source, flags, sets or ())
-    if emit:
-        request = _writable(request, emit, voice)
-    outcome = _searched(request, limit)
+    outcome = _searched(request, limit, emit, voice)
     if isinstance(outcome, NoPlan | OutOfTime):
         return _without_plan(outcome, request, voice)
     return _with_plan(outcome, voice, shown, emit, output, force, strict)
 
 
-def _searched(request: Request, limit: float | None) -> Outcome:
+def _searched(request: Request, limit: float | None, target: str | None, voice: Voice) -> Outcome:
     """The outcome of the search; imported here so that bad input is told without loading the solver."""
-    from ..launch import writable_by
-    from ..solver import plan as search
+    from ..launch import backend_of, targets, writable_by
 
-    return search(request, time_limit=limit, writers=writable_by)
+    if target is None:
+        from ..solver import plan as search
+
+        return search(request, time_limit=limit, writers=writable_by)
+    _known_target(target, targets())
+    if request.choose.backend is None:
+        voice.note(f"searching layouts of {backend_of(target)} only, for --emit {target}")
+    return searched_for(request, target, f"--emit {target}", limit)
 
 
-def _writable(request: Request, target: str, voice: Voice) -> Request:
-    """`request`, its backend narrowed to the one `target` writes where it was free."""
+def _known_target(target: str, known: tuple[str, ...]) -> None:
     from ..inputs import InputError, nearest
-    from ..launch import targets
-    from ..launch.emit import backend_of
 
-    if target not in targets():
-        legal = nearest(target, targets())
+    if target not in known:
+        legal = nearest(target, known)
         raise InputError("target", target, "--emit", "is not a known target", legal=legal)
-    if request.choose.backend is not None:
-        return request
-    backend = backend_of(target)
-    voice.note(f"searching layouts of {backend} only, for --emit {target}")
-    return request.changed({"choose.backend": backend}, origin=f"--emit {target}")
 
 
 def _without_plan(outcome: object, request: Request, voice: Voice) -> int:
