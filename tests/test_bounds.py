@@ -26,6 +26,8 @@ from shardwise.solver.options import RowOptions, row_options
 from shardwise.solver.search import Search
 from shardwise.solver.space import cut_by, rows
 
+pytestmark = pytest.mark.slow
+
 SEEDS = range(1000, 1060)
 FAR = 2**61
 

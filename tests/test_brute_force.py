@@ -19,6 +19,8 @@ from shardwise.models import Strategy
 from shardwise.plans import Request
 from shardwise.solver.search import Outcome, Search
 
+pytestmark = pytest.mark.slow
+
 REQUESTS = 500
 BLOCK = 25
 
