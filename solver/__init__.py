@@ -2,9 +2,9 @@
 
 | file | holds |
 |---|---|
-| `space`, `rules`, `legal` | rows of global choices; rules on knobs; reasons |
-| `coefficients`, `bounds` | the ledger's integers a row; admissible bounds |
-| `options`, `frontier`, `leaf` | what a stage may hold; the cut; CP-SAT over the stages of a row |
+| `software`, `space`, `rules`, `legal` | rows of global choices; rules on knobs; reasons |
+| `coefficients`, `bounds`, `uniform` | the ledger's integers a row; admissible bounds; first incumbents |
+| `table`, `options`, `frontier`, `leaf` | what a stage may hold; the cut; CP-SAT over the stages of a row |
 | `master`, `search` | CP-SAT over the knobs; the loop and its tally |
 | `judge`, `answer`, `alternatives`, `clash` | judged again; plans, other classes, why none |
 | `planner` | the public face |

@@ -9,10 +9,10 @@ from ..plans import Conflict, Cure, NoPlan, Request
 from ..plans.report import seconds
 from .alternatives import best
 from .answer import versions
-from .bounds import shortage
 from .coefficients import Coefficients, capacity_kib
 from .search import Found, Outcome
 from .space import rows
+from .uniform import shortage
 
 GIB = 2**20
 """KiB in a GiB."""

@@ -10,14 +10,16 @@ import numpy as np
 from ..costs.columns import Bools, Ints, Strategies
 from ..models.strategy import Stage, Strategy
 from ..plans import Request
-from .bounds import NEVER, can_fit, time_bound, uniform, within
+from .bounds import NEVER, can_fit, time_bound, within
 from .coefficients import Coefficients
 from .frontier import frontier, row_bound
 from .leaf import Leaf, LeafPlan
 from .master import Master
-from .options import FIELDS, RowOptions, row_options
+from .options import RowOptions, row_options
 from .rules import Rule
 from .space import cut_by, rows
+from .table import FIELDS
+from .uniform import uniform
 
 FIRST_BATCH = 64
 BATCH = 2048

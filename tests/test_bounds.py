@@ -18,13 +18,14 @@ from shardwise.costs.columns import NAMES, Ints
 from shardwise.hardware import Cluster
 from shardwise.plans import Request
 from shardwise.solver import search
-from shardwise.solver.bounds import NEVER, can_fit, time_bound, uniform, within
+from shardwise.solver.bounds import NEVER, can_fit, time_bound, within
 from shardwise.solver.coefficients import Coefficients
 from shardwise.solver.frontier import Breakpoint, frontier, row_bound
 from shardwise.solver.leaf import Leaf
 from shardwise.solver.options import RowOptions, row_options
 from shardwise.solver.search import Search
 from shardwise.solver.space import cut_by, rows
+from shardwise.solver.uniform import uniform
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,8 @@ import pytest
 
 from shardwise.solver.frontier import frontier, row_bound
 from shardwise.solver.leaf import Leaf, LeafResult
-from shardwise.solver.options import FIELDS, Mode, RowOptions
+from shardwise.solver.options import Mode, RowOptions
+from shardwise.solver.table import FIELDS
 
 Option = tuple[int, ...]
 AMPLE = 2**60

@@ -1,0 +1,72 @@
+"""The software of a row: backend, stack, precision, gradients, loss; what the request leaves free."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+from ..models.backend import Backend, backend
+from ..models.stack import stack
+from ..models.strategy import BACKENDS, GradientDtype, Precision
+from ..plans import Request
+
+
+@dataclass(frozen=True)
+class Software:
+    """The words of a row that do not depend on degrees."""
+
+    backend: Backend
+    precision: Precision
+    gradient_dtype: GradientDtype
+    software_stack: str
+    loss_kernel: str
+
+
+def default_precision(request: Request) -> Precision:
+    """bf16, or fp16 on a card without bf16."""
+    return "fp16" if request.cluster.node.gpu.peak_flops_per_s("bf16") is None else "bf16"
+
+
+def softwares(request: Request) -> Iterator[Software]:
+    """Backends, precisions, gradient types, stacks and loss kernels the request allows.
+
+    What the request leaves free takes the backend's default: these change numerics or the installation,
+    and are never picked for speed behind the user's back.
+    """
+    choose, gpu = request.choose, request.cluster.node.gpu
+    for name in choose.backend or BACKENDS:
+        known = backend(name)
+        if request.training.optimizer not in known.optimizers or not known.knows(request.model):
+            continue
+        for precision in choose.precision or (default_precision(request),):
+            recipes = known.recipes.get(precision, {})
+            if precision not in known.precisions or gpu.peak_flops_per_s(precision) is None:
+                continue
+            dtypes = [d for d in choose.gradient_dtype or tuple(recipes)[:1] if d in recipes]
+            stacks = choose.software_stack or _default_stacks(known)
+            kernels = [
+                k for k in choose.loss_kernel or (known.default_loss_kernel,) if k in known.loss_kernels
+            ]
+            for dtype, framework, kernel in product(dtypes, stacks, kernels):
+                if stack(framework).backend == name:
+                    yield Software(known, precision, dtype, framework, kernel)
+
+
+def _default_stacks(known: Backend) -> tuple[str, ...]:
+    """The backend's stack, and the one it takes with tensor parallel where that is another."""
+    tensor = known.tensor_parallel
+    return (known.default_stack,) if tensor is None else (known.default_stack, tensor.stack)
+
+
+def runs_together(request: Request, software: Software, tensor: int) -> bool:
+    """Whether stack and loss kernel run with this tensor_parallel, by the backend's own rules.
+
+    A stack that exists for tensor parallel alone is not a default without it.
+    """
+    rule = software.backend.tensor_parallel
+    if rule is None:
+        return True
+    if tensor > 1:
+        return software.software_stack == rule.stack and software.loss_kernel in rule.loss_kernels
+    return software.software_stack != rule.stack or bool(request.choose.software_stack)
