@@ -3,7 +3,7 @@
 DIR holds config.json files and index.csv: file, the model card's count in 1e9 (`params_billion_published`
 or `published_billion`), and where known the exact count (`parameters`). Right: the unique parameters (tied
 copies once, multi-token-prediction layers apart) equal the exact count, or agree with the card's to half of
-its last printed digit or 0.5 %, whichever is more. Refused: the reader names what it cannot read. Wrong:
+its last printed digit or 1 %, whichever is more. Refused: the reader names what it cannot read. Wrong:
 anything else.
 """
 
@@ -21,7 +21,7 @@ from .record import Record, read_records
 from .scores import percent
 
 PUBLISHED = ("params_billion_published", "published_billion")
-TOLERANCE = 0.005
+TOLERANCE = 0.01
 
 
 def half_digit(printed: str) -> float:

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import gcd, isqrt
 from typing import Literal
 
 from ..inputs import Frozen
-from .transformer import Transformer
+from .mixers import Attention, Mixer
+from .transformer import Block, FeedForward, Transformer
 
-Axis = Literal["tensor_parallel", "expert_parallel", "expert_tensor_parallel", "pipeline_parallel"]
+Axis = Literal[
+    "tensor_parallel", "expert_parallel", "expert_tensor_parallel", "pipeline_parallel", "precision"
+]
 CutAxis = Literal["tensor_parallel", "expert_parallel"]
+
+EIGHT_BIT = 16
+"""Both inner sizes of an 8-bit product are multiples of this (Transformer Engine, torchao: 16-byte rows)."""
 
 
 class Divisor(Frozen):
-    """A number of the model that a degree should divide.
+    """A number of the model that a degree should divide, each share a multiple of `unit`.
 
     `of` says what `number` counts; `reason` is the sentence for rules and errors. Where not
-    `required`, an uneven degree is possible and only costs (padding, uneven stages).
+    `required`, an uneven degree is possible and only costs (padding, uneven stages). The axis
+    "precision" lists what 8-bit arithmetic asks of a width after tensor parallel has cut it.
     """
 
     axis: Axis
@@ -24,11 +32,13 @@ class Divisor(Frozen):
     number: int
     reason: str
     required: bool = True
+    unit: int = 1
 
 
 _TENSOR_REASONS = {
     "heads": "each rank of a tensor-parallel group computes whole query heads",
     "kv_heads": "each rank holds whole key-value heads; a larger group would have to replicate them",
+    "state_heads": "each rank of a tensor-parallel group holds the whole state of its heads",
     "ffn_width": "the feed-forward is cut into equal columns over the tensor-parallel group",
     "shared_width": "the shared experts are cut into equal columns over the tensor-parallel group",
 }
@@ -38,18 +48,12 @@ def divisors(transformer: Transformer) -> tuple[Divisor, ...]:
     """Every divisor of `transformer`, one a distinct (axis, of, number), in order of depth."""
     found: list[Divisor] = []
     for kind in transformer.kinds:
-        forward = kind.feed_forward
-        tensor = {"heads": kind.attention.heads, "kv_heads": kind.attention.kv_heads}
-        if not forward.experts:
-            tensor["ffn_width"] = forward.width
-        elif forward.shared_width:
-            tensor["shared_width"] = forward.shared_width
         found += [
             Divisor(axis="tensor_parallel", of=of, number=number, reason=_TENSOR_REASONS[of])
-            for of, number in tensor.items()
+            for of, number in _tensor(kind)
         ]
-        if forward.experts:
-            found += _experts(forward.experts, forward.width)
+        if kind.feed_forward.experts:
+            found += _experts(kind.feed_forward)
     found.append(
         Divisor(
             axis="tensor_parallel",
@@ -68,16 +72,57 @@ def divisors(transformer: Transformer) -> tuple[Divisor, ...]:
             required=False,
         )
     )
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys([*found, *_eight_bit(transformer)]))
 
 
-def _experts(experts: int, width: int) -> list[Divisor]:
+def _tensor(kind: Block) -> Iterator[tuple[str, int]]:
+    """(what, number) that tensor parallel cuts in a layer."""
+    for mixer in (kind.attention, *kind.beside):
+        if isinstance(mixer, Attention):
+            yield "heads", mixer.heads
+            yield "kv_heads", mixer.kv_heads
+        elif mixer.mixer != "none":
+            yield "state_heads", mixer.heads
+    forward = kind.feed_forward
+    if not forward.experts and forward.width:
+        yield "ffn_width", forward.width
+    elif forward.shared_width:
+        yield "shared_width", forward.shared_width
+
+
+def _experts(forward: FeedForward) -> list[Divisor]:
     whole = "each rank of an expert-parallel group holds the same number of whole experts"
     cut = "each expert is cut into equal columns over the expert-tensor-parallel group"
     return [
-        Divisor(axis="expert_parallel", of="experts", number=experts, reason=whole),
-        Divisor(axis="expert_tensor_parallel", of="expert_width", number=width, reason=cut),
+        Divisor(axis="expert_parallel", of="experts", number=forward.experts, reason=whole),
+        Divisor(axis="expert_tensor_parallel", of="expert_width", number=forward.width, reason=cut),
     ]
+
+
+def _eight_bit(transformer: Transformer) -> list[Divisor]:
+    reason = (
+        f"8-bit products need sizes that are multiples of {EIGHT_BIT}, also after tensor parallel cut them"
+    )
+    widths = [("hidden_size", transformer.hidden_size)]
+    for kind in transformer.kinds:
+        widths += _linear_widths(kind)
+    return [
+        Divisor(axis="precision", of=of, number=number, reason=reason, required=False, unit=EIGHT_BIT)
+        for of, number in widths
+        if number
+    ]
+
+
+def _linear_widths(kind: Block) -> Iterator[tuple[str, int]]:
+    """Widths of the products of a layer beside the hidden size."""
+    for mixer in (kind.attention, *kind.beside):
+        state = isinstance(mixer, Mixer)
+        yield "state_input_width" if state else "query_width", mixer.query_width
+        yield "kv_width", mixer.kv_width
+        yield "state_output_width" if state else "output_width", mixer.output_width
+    forward = kind.feed_forward
+    yield "expert_width" if forward.experts else "ffn_width", forward.width
+    yield "shared_width", forward.shared_width
 
 
 def legal_degrees(transformer: Transformer, axis: CutAxis) -> list[int]:
@@ -89,6 +134,41 @@ def legal_degrees(transformer: Transformer, axis: CutAxis) -> list[int]:
     """
     numbers = [d.number for d in divisors(transformer) if d.axis == axis and d.required]
     return divisors_of(gcd(*numbers)) if numbers else [1]
+
+
+def misaligned(transformer: Transformer, tensor_parallel: int) -> tuple[Divisor, ...]:
+    """Widths that 8-bit arithmetic would pad or refuse under a degree of tensor parallel.
+
+    The hidden size is not cut, all others are; empty where every product runs in 8 bits.
+
+    >>> from shardwise.models import Transformer
+    >>> [found.of for found in misaligned(Transformer.preset("qwen2.5-0.5b"), 2)]
+    []
+    """
+    return tuple(
+        found
+        for found in divisors(transformer)
+        if found.axis == "precision"
+        and found.number % (found.unit * (1 if found.of == "hidden_size" else tensor_parallel))
+    )
+
+
+def padded_vocabulary(vocab_size: int, tensor_parallel: int, multiple: int = 128) -> int:
+    """Entries of embedding and head once each rank's share is a multiple of `multiple` (Megatron-LM's 128).
+
+    >>> padded_vocabulary(32001, 2)
+    32256
+    """
+    return padded(vocab_size, multiple * tensor_parallel)
+
+
+def padded(number: int, unit: int) -> int:
+    """`number` rounded up to a multiple of `unit`: tokens over ranks that split a sequence, 8-bit sizes.
+
+    >>> padded(4097, 8)
+    4104
+    """
+    return -(-number // unit) * unit
 
 
 def divisors_of(number: int) -> list[int]:

@@ -126,6 +126,8 @@ class Family(Frozen):
     """Keys that a file may hold with this value only."""
     requires: dict[str, str] = {}
     """Formulas that must hold, and why."""
+    notes: dict[str, str] = {}
+    """What a person should know of a key that the file holds."""
     source: str
 
     @model_validator(mode="before")
@@ -166,6 +168,7 @@ class Common(Frozen):
     harmless_endings: tuple[str, ...]
     structural_words: tuple[str, ...]
     expected: dict[str, Any]
+    notes: dict[str, str]
 
     def is_structural(self, key: str, value: object) -> bool:
         """Whether `key`, known to no table, may change the weights: by its words, or as a nested object."""

@@ -10,6 +10,7 @@ from ..inputs.files import parse_json
 from .config_file import ConfigFile, NotFinite
 from .depth import blocks, runs
 from .facts import Facts
+from .families import families
 from .family import Family, Part, Scalar
 from .formula import evaluate
 from .parameters import count
@@ -25,12 +26,13 @@ class ReadReport(Frozen):
 
     `used` maps a dimension to the key that gave it ("default of the class", "fact of the family", or the
     formula that made it) and its value; dimensions of a kind of layer or of a nested part carry its name.
-    `ignored` are the keys of the file that changed nothing.
+    `ignored` are the keys of the file that changed nothing; `notes` what a person should know of it.
     """
 
     transformer: Transformer
     used: dict[str, tuple[str, Scalar]]
     ignored: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
 
 def read_config(path: str | os.PathLike[str]) -> Transformer:
@@ -71,7 +73,9 @@ def _report(file: ConfigFile, name: str) -> ReadReport:
     if total > MAX_PARAMETERS:
         reason = f"makes a model of {float(total):.2e} parameters; at most {float(MAX_PARAMETERS):.2e}"
         raise parts.get("text", facts).error("hidden_size", reason)
-    return ReadReport(transformer=transformer, used=_used(facts), ignored=_ignored(facts))
+    return ReadReport(
+        transformer=transformer, used=_used(facts), ignored=_ignored(facts), notes=_notes(facts)
+    )
 
 
 def _parts(file: ConfigFile, family: Family) -> dict[str, Facts]:
@@ -175,3 +179,10 @@ def _ignored(facts: Facts) -> tuple[str, ...]:
     for inner in facts.parts.values():
         own += [key for key in _ignored(inner) if inner.file.path]
     return tuple(key for key in own if key.rpartition(".")[2] not in ("model_type", "architectures"))
+
+
+def _notes(facts: Facts) -> tuple[str, ...]:
+    """Sentences of the tables on keys that the file holds, nested ones too."""
+    known = {**families().common.notes, **facts.family.notes}
+    own = [f"{facts.file.called(key)} {note}" for key, note in known.items() if facts.file.keys.get(key)]
+    return (*own, *(note for inner in facts.parts.values() if inner.file.path for note in _notes(inner)))

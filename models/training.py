@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from ..inputs import Frozen
 
-Optimizer = Literal["adamw", "adamw-8bit", "sgd"]
+Optimizer = Literal["adamw", "adamw-bf16", "adamw-8bit", "adafactor", "lion", "muon", "sgd"]
 
 
 class Training(Frozen):

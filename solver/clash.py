@@ -11,6 +11,7 @@ from .alternatives import best
 from .answer import versions
 from .coefficients import Coefficients, capacity_kib
 from .search import Found, Outcome
+from .software import default_precision, refusals, softwares
 from .space import rows
 from .uniform import shortage
 
@@ -73,6 +74,15 @@ def _reasons(request: Request, outcome: Outcome) -> tuple[tuple[str, ...], tuple
 
 def _no_rows(request: Request) -> tuple[tuple[str, ...], tuple[Conflict, ...]]:
     cards, batch = request.cluster.gpus, request.training.global_batch_size
+    refused = list(refusals(request)) if not any(softwares(request)) else []
+    if refused:
+        fields = dict.fromkeys(field for field, _ in refused)
+        values = {"model": request.model.name, "training.optimizer": request.training.optimizer}
+        values["choose.precision"] = ", ".join(request.choose.precision or (default_precision(request),))
+        conflict = [Conflict(limit=f, value=values[f], origin=request.origin(f)) for f in fields]
+        known = {entry.limit for entry in conflict}
+        chosen = [c for c in _chosen(request) if c.limit.startswith("choose.") and c.limit not in known]
+        return tuple(reason for _, reason in refused), (*conflict, *chosen)
     reason = (
         f"no layout uses all {cards} cards with a global batch of exactly {batch} sequences: "
         "data_parallel must divide the batch, and every degree what the model's shape allows"
@@ -174,6 +184,8 @@ def _changes(request: Request) -> Iterator[tuple[str, Any, str]]:
         yield "limits.memory_margin", 0.0, "accept a risky fit: keep no memory free"
     if request.training.optimizer == "adamw":
         yield "training.optimizer", "adamw-8bit", "keep the optimizer's moments in 8 bits"
+    else:
+        yield "training.optimizer", "adamw", "train with AdamW"
 
 
 def _more_nodes(request: Request) -> Cure | None:

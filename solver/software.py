@@ -70,3 +70,22 @@ def runs_together(request: Request, software: Software, tensor: int) -> bool:
     if tensor > 1:
         return software.software_stack == rule.stack and software.loss_kernel in rule.loss_kernels
     return software.software_stack != rule.stack or bool(request.choose.software_stack)
+
+
+def refusals(request: Request) -> Iterator[tuple[str, str]]:
+    """(field of the request, reason) of each backend that is allowed and cannot run it at all."""
+    gpu, choose, optimizer = request.cluster.node.gpu, request.choose, request.training.optimizer
+    for name in choose.backend or BACKENDS:
+        known = backend(name)
+        if optimizer not in known.optimizers:
+            why = known.because.get("optimizer", "it has another list of optimizers")
+            yield "training.optimizer", f"{name} has no {optimizer}: {why}"
+        if not known.knows(request.model):
+            why = known.because.get("model", "its arguments know other families")
+            yield "model", f"{name} cannot be told of {request.model.family} layers: {why}"
+        for precision in choose.precision or (default_precision(request),):
+            if precision not in known.precisions:
+                words = ", ".join(known.precisions)
+                yield "choose.precision", f"{name} is written for {words}, not {precision}"
+            elif gpu.peak_flops_per_s(precision) is None:
+                yield "choose.precision", f"a {gpu.name} has no {precision} arithmetic"

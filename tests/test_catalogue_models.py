@@ -54,14 +54,64 @@ PUBLISHED = {
     "gemma-2-27b": 27_227_128_320,
     "smollm-1.7b": 1_711_376_384,
     "deepseek-v3": 671_026_404_352,
+    "deepseek-v2": 235_741_434_880,
+    "deepseek-v2-lite": 15_706_484_224,
+    "kimi-k2": 1_026_408_209_408,
+    "gpt-oss-20b": 20_914_757_184,
+    "gpt-oss-120b": 116_829_156_672,
+    "glm-4-9b": 9_399_951_360,
+    "minimax-m2": 228_689_748_992,
+    "qwen3-coder-480b-a35b": 480_154_875_392,
+    "qwen3-next-80b-a3b": 79_674_391_296,
+    "qwen2.5-vl-7b": 8_292_166_656,
+    "gemma-3-4b": 4_300_079_472,
+    "gemma-3-12b": 12_187_325_040,
+    "gemma-3-27b": 27_432_406_640,
+    "llama-4-scout": 108_641_793_536,
+    "llama-4-maverick": 401_583_781_376,
+    "llama-3.2-11b-vision": 10_670_220_835,
+    "phi-3-mini": 3_821_079_552,
+    "phi-4": 14_659_507_200,
+    "phi-2": 2_779_683_840,
+    "falcon-7b": 6_921_720_704,
+    "falcon-40b": 41_303_293_952,
+    "bloom-176b": 176_247_271_424,
+    "bloom-7b1": 7_069_016_064,
+    "mpt-7b": 6_649_286_656,
+    "gpt-j-6b": 6_050_882_784,
+    "pythia-6.9b": 6_857_302_016,
+    "pythia-12b": 11_846_072_320,
+    "dbrx-132b": 131_596_523_520,
+    "mistral-nemo-12b": 12_247_782_400,
+    "mistral-small-24b": 23_572_403_200,
+    "command-r-35b": 34_980_831_232,
+    "olmo-2-7b": 7_298_617_344,
+    "starcoder2-15b": 15_957_889_024,
+    "yi-34b": 34_388_917_248,
+    "tinyllama-1.1b": 1_100_048_384,
+    "jamba-1.5-mini": 51_570_323_328,
+    "mamba-2.8b": 2_768_345_600,
+    "bert-base": 109_482_240,
+    "bert-large": 335_141_888,
+    "t5-large": 737_668_096,
+    "t5-3b": 2_851_598_336,
+    "t5-11b": 11_307_321_344,
 }
 ROUNDED = {
-    # billions as the papers print them (Korthikanti et al., arXiv 2205.05198, table 3; GPT-3's 175)
+    # 1e9, as the papers print them (Korthikanti et al., arXiv 2205.05198, table 3; GPT-3's 175)
     "megatron-22b": 22,
     "megatron-175b": 175,
     "megatron-530b": 530,
     "megatron-1t": 1008,
     "gpt3-175b": 175,
+    # and as their cards do
+    "nemotron-h-56b": 56.3,
+    "qwen3.5-35b-a3b": 35,
+    "glm-4.5": 353,
+    "glm-4.5-air": 107,
+    "qwen2-57b-a14b": 57.4,
+    "falcon-180b": 178.6,
+    "mpt-30b": 30,
 }
 ACTIVE = {
     "mixtral-8x7b": 12.9,
@@ -69,6 +119,11 @@ ACTIVE = {
     "qwen3-235b-a22b": 22,
     "deepseek-v3": 37,
     "qwen1.5-moe-a2.7b": 2.7,
+    "gpt-oss-120b": 5.7,
+    "kimi-k2": 32.5,
+    "qwen3-coder-480b-a35b": 35,
+    "deepseek-v2": 21,
+    "dbrx-132b": 36,
 }
 
 
@@ -116,11 +171,28 @@ def test_every_entry_is_whole(name: str) -> None:
         ("mistralai/Mixtral-8x7B-v0.1", "mixtral-8x7b"),
         ("deepseek-ai/DeepSeek-V3", "deepseek-v3"),
         ("GPT3", "gpt3-175b"),
+        ("openai/gpt-oss-20b", "gpt-oss-20b"),
+        ("deepseek-r1", "deepseek-v3"),
+        ("meta-llama/Llama-4-Scout-17B-16E-Instruct", "llama-4-scout"),
+        ("google/gemma-3-27b-it", "gemma-3-27b"),
+        ("state-spaces/mamba-2.8b-hf", "mamba-2.8b"),
+        ("Bloom", "bloom-176b"),
+        ("google-bert/bert-base-uncased", "bert-base"),
     ],
 )
 def test_a_model_is_found_as_people_write_it(written: str, name: str) -> None:
     """Any case and separator, with the organisation of the hub, with the ending of a tuned copy."""
     assert Transformer.preset(written).name == name
+
+
+def test_a_hundred_models_are_known_by_name() -> None:
+    """Dense, sparse, hybrid, encoders, encoder-decoders, and with towers."""
+    models = [Transformer.preset(name) for name in model_names()]
+
+    assert len(models) >= 100
+    assert any(model.towers for model in models)
+    assert any(model.encoder_layers for model in models)
+    assert any(model.predictor for model in models)
 
 
 def test_no_two_models_share_a_spelling() -> None:

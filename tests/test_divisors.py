@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from shardwise.models import Transformer, divisors, legal_degrees
+from shardwise.models import Mixer, Transformer, divisors, legal_degrees, parse_config
+from shardwise.models.divisors import EIGHT_BIT, misaligned, padded_vocabulary
 
 
 @pytest.mark.parametrize(
@@ -42,7 +43,7 @@ def test_every_divisor_has_a_number_and_a_reason() -> None:
     """A mixed stack names the widths of both kinds and the experts; vocabulary and layers advise."""
     found = divisors(Transformer.preset("deepseek-v3"))
 
-    assert [(d.axis, d.of, d.number, d.required) for d in found] == [
+    assert [(d.axis, d.of, d.number, d.required) for d in found if d.axis != "precision"] == [
         ("tensor_parallel", "heads", 128, True),
         ("tensor_parallel", "kv_heads", 128, True),
         ("tensor_parallel", "ffn_width", 18432, True),
@@ -54,3 +55,43 @@ def test_every_divisor_has_a_number_and_a_reason() -> None:
     ]
     assert all(len(d.reason.split()) > 5 for d in found)
     assert len(set(found)) == len(found)
+
+
+def test_a_state_is_cut_by_its_heads_and_a_bare_feed_forward_by_its_width() -> None:
+    """Of a hybrid stack the state heads count too; a layer without a mixer asks nothing of heads."""
+    keys = {
+        "model_type": "nemotron_h",
+        "vocab_size": 512,
+        "hidden_size": 64,
+        "hybrid_override_pattern": "M-*-",
+        "num_hidden_layers": 4,
+        "mamba_num_heads": 12,
+        "num_attention_heads": 16,
+        "num_key_value_heads": 8,
+        "intermediate_size": 96,
+    }
+    model = parse_config(keys, "x")
+    asked = [(d.of, d.number) for d in divisors(model) if d.axis == "tensor_parallel" and d.required]
+
+    assert [type(kind.attention) is Mixer for kind in model.kinds] == [True, True, False]
+    assert asked == [("state_heads", 12), ("ffn_width", 96), ("heads", 16), ("kv_heads", 8)]
+    assert legal_degrees(model, "tensor_parallel") == [1, 2, 4]
+
+
+def test_eight_bit_arithmetic_asks_multiples_of_sixteen_of_every_share() -> None:
+    """A width of 712 is none; 4864 is one, and stays one when four ranks cut it, but not when 19 do."""
+    base = {"model_type": "llama", "vocab_size": 64, "hidden_size": 896, "num_hidden_layers": 1}
+    base |= {"num_attention_heads": 7, "num_key_value_heads": 7, "head_dim": 128}
+    odd, even = (parse_config(base | {"intermediate_size": width}, "x") for width in (712, 4864))
+
+    assert [(d.of, d.number, d.unit) for d in misaligned(odd, 1)] == [("ffn_width", 712, EIGHT_BIT)]
+    assert misaligned(even, 1) == ()
+    assert [d.of for d in misaligned(even, 7)] == ["ffn_width"]
+    assert not any(d.required for d in divisors(odd) if d.axis == "precision")
+
+
+def test_a_vocabulary_is_padded_to_whole_shares() -> None:
+    """32001 entries over two ranks with shares in multiples of 128 or 64; one that fits stays."""
+    assert padded_vocabulary(32001, 2) == 32256
+    assert padded_vocabulary(32001, 2, 64) == 32128
+    assert padded_vocabulary(128256, 2) == 128256

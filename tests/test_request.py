@@ -211,7 +211,7 @@ def test_changed_requests_are_checked_again(job: Path) -> None:
         ("global_batch_size=-5", "training.global_batch_size"),
         ("global_batch_tokens=1000", "training.global_batch_tokens"),
         ("sequence_length=1e3", "training.sequence_length"),
-        ("optimizer=lion", "training.optimizer"),
+        ("optimizer=lyon", "training.optimizer"),
         ("total_tokens=-1T", "training.total_tokens"),
         ("trainable=lora(8)", "training.trainable"),
         ("tensor_parallel=8..1", "choose.tensor_parallel"),

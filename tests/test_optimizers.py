@@ -1,0 +1,50 @@
+"""Optimizers as data: what their moments take beside weights, gradients and a master copy."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from shardwise.models.backend import moment_bytes, step_traffic_bytes, with_optimizer
+from shardwise.models.recipe import recipe, table
+from shardwise.models.training import Optimizer
+
+OPTIMIZERS = get_args(Optimizer)
+
+
+def test_every_optimizer_has_its_facts_and_a_source() -> None:
+    """The words of the type are those of the catalogue, no more and no fewer."""
+    assert sorted(OPTIMIZERS) == sorted(table("optimizers"))
+    assert all(len(entry["source"].split()) > 3 for entry in table("optimizers").values())
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "total"),
+    [("adamw", 16), ("adamw-bf16", 12), ("adamw-8bit", 10.03125), ("lion", 12), ("muon", 12), ("sgd", 12)],
+)
+def test_bytes_a_parameter_of_mixed_precision_training(optimizer: Optimizer, total: float) -> None:
+    """2 of weights, 2 of gradients, 4 of a master copy, and the moments: 16 for AdamW (arXiv 1910.02054)."""
+    assert with_optimizer(recipe("zero-paper"), optimizer).total_bytes == total
+
+
+def test_adafactor_keeps_next_to_nothing() -> None:
+    """Rows and columns of sums: below a hundredth of AdamW's moments (arXiv 1804.04235)."""
+    assert 0 < moment_bytes("adafactor") < 0.01 * moment_bytes("adamw")
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_a_step_moves_at_least_what_it_holds(optimizer: Optimizer) -> None:
+    """Moments are read and written, the master copy too, and the gradient is read."""
+    assert step_traffic_bytes(optimizer) >= 2 * moment_bytes(optimizer) + 8 + 2
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_only_the_moments_of_a_recipe_change(optimizer: Optimizer) -> None:
+    """Weights, gradients and what crosses links stay."""
+    base = recipe("megatron-bf16-adamw")
+    found = with_optimizer(base, optimizer)
+
+    assert found.optimizer_bytes - base.optimizer_bytes == pytest.approx(moment_bytes(optimizer) - 8)
+    assert (found.weights_bytes, found.gradients_bytes) == (base.weights_bytes, base.gradients_bytes)
+    assert found.wire_reduce_bytes == base.wire_reduce_bytes
