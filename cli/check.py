@@ -72,7 +72,8 @@ def _given(strategy: str | None, plan: str | None, request: Request) -> Strategy
     if plan is not None:
         return read_plan(plan).strategy
     text, name = read_source(strategy or "", "strategy")
-    return read_strategy(parse_json(text, "strategy", name), request.model, name, request.training)
+    data = parse_json(text, "strategy", name)
+    return read_strategy(data, request.model, name, request.training, request.cluster.gpus)
 
 
 def _verdict(found: Check, voice: Voice, strict: bool) -> int:

@@ -116,7 +116,7 @@ class Book:
         layout = self.layout
         fixed = Term("framework", "stage", _FIXED, ns(fixed=stack_constant(layout, "fixed_seconds")))
         return [
-            step_term(layout),
+            step_term(layout, self.work),
             replica_term(layout, self.work),
             optimizer_term(layout),
             host_step_term(layout),

@@ -41,11 +41,12 @@ def _one(cluster: Cluster, kind: Kind, bus: Floats, size: int, per_island: int, 
     """
     tiers = cluster.tiers().tiers
     if size <= per_island:
-        return collective_curve(cluster.node.gpu, size, kind).seconds(bus)
+        return collective_curve(cluster.node.gpu, size, kind, _link(cluster, size)).seconds(bus)
     tier = tiers[max(level, 1)]
     rate = per_island * tier.bandwidth_bytes_per_s
     if per_island > 1:
-        rate = min(rate, collective_curve(cluster.node.gpu, per_island, kind).rate_bytes_per_s)
+        curve = collective_curve(cluster.node.gpu, per_island, kind, _link(cluster, per_island))
+        rate = min(rate, curve.rate_bytes_per_s)
     law = network()
     if kind == "all_to_all":
         islands = -(-size // per_island)
@@ -60,6 +61,13 @@ def _one(cluster: Cluster, kind: Kind, bus: Floats, size: int, per_island: int, 
     )
 
 
+def _link(cluster: Cluster, ranks: int) -> Literal["island", "pcie"]:
+    """What joins so many cards of the innermost tier: the node's own link, or PCI Express."""
+    inner = cluster.tiers().tiers[0]
+    joined = inner.name == "island" and cluster.node.gpu.joins(ranks)
+    return "island" if joined else "pcie"
+
+
 def latency(size: int, islands: int) -> float:
     """Least latency of ring and tree, seconds; a gather is half an all-reduce."""
     law = network()
@@ -72,6 +80,8 @@ def point_to_point(layout: Layout, payload: Floats, group: Group) -> Floats:
     """Seconds to hand `payload` bytes to the neighbouring stage."""
     tiers = layout.cluster.tiers().tiers
     inside = p2p_bytes_per_s(layout.cluster.node.gpu)
+    if _link(layout.cluster, 2) == "pcie":
+        inside = min(inside, tiers[0].bandwidth_bytes_per_s)
     rates = np.array([inside] + [tier.bandwidth_bytes_per_s for tier in tiers[1:]], dtype=np.float64)
     law = network()
     wait = np.array([law.ring_inner_step_seconds] + [law.ring_network_step_seconds] * (len(tiers) - 1))

@@ -211,9 +211,13 @@ class Layout:
 
     @cached_property
     def pipe_group(self) -> Group:
-        """Two neighbouring stages."""
-        two = np.minimum(self.strategies.pipeline_parallel, 2)
-        return self._group(two, self.pp_stride)
+        """Two neighbouring stages, at the boundary that crosses most.
+
+        Some boundary, or the wrap of interleaved chunks, leaves every tier that does not hold all stages.
+        """
+        p = self.strategies.pipeline_parallel
+        whole = self._group(p, self.pp_stride)
+        return Group(np.minimum(p, 2), np.minimum(whole.per_island, 2), whole.level)
 
     @cached_property
     def in_flight(self) -> Ints:

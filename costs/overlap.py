@@ -13,6 +13,7 @@ from .columns import Floats
 from .kernels import LayerSeconds, stack_constant
 from .law import law
 from .layout import Layout
+from .states import rank_parameters
 from .terms import Note, Term, ns
 from .traffic import (
     boundary_bytes,
@@ -33,7 +34,12 @@ _CONTEXT = Note("max(comm / c, comm - attention)", "Megatron Bridge performance 
 _EXPERT = Note("0.4 x 4 all-to-all", "regression on MoE rows", "M", "s")
 _PIPE = Note("0.54 x 2 p2p a chunk", "regression of 2026-11", "M", "s")
 _SHARDED = Note("max(compute + 0.18 min(comm, compute), comm) - compute", "FSDP prefetch", "M", "s")
-_ONCE = Note("Dx reduce + (Dx or 1) gather, at the rate of a bucket", "regression of 2026-11", "M", "s")
+_ONCE = Note(
+    "max(Dx reduce, reduce - backward) + max(Dx gather, gather - forward), at the rate of a bucket",
+    "regression of 2026-11",
+    "M",
+    "s",
+)
 _REPLICA = Note("max(0.1 AR, AR - 0.8 backward)", "ibm_fsdp-009, -010", "M", "s")
 
 
@@ -168,29 +174,54 @@ def sharded_raw_term(layout: Layout) -> Term:
 def step_raw_term(layout: Layout) -> Term:
     """The whole time of the reductions and gathers done once a step, hidden or not."""
     _, _, gather_once, reduce_once = passes(layout)
-    return _once(layout, gather_once, reduce_once, "data_comm")
-
-
-def step_term(layout: Layout) -> Term:
-    """Reductions and gathers done once a step, in buckets; the stack's share of them shows."""
-    _, _, gather_once, reduce_once = passes(layout)
-    exposed = stack_constant(layout, "data_exposed")
-    hidden = layout.strategies.by_backend_overlap("parameter_gather")
-    return _once(
-        layout, gather_once * np.where(hidden, exposed, 1.0), reduce_once * exposed, "data_comm_exposed"
+    gather, reduce = bucket_rates(layout)
+    weight, gradient = wires(layout)
+    root = weight * gather * gather_once + gradient * reduce * reduce_once
+    layer = rank_parameters(layout) * root[:, None]
+    return Term(
+        "data_comm",
+        "stage",
+        _ONCE,
+        ns(layer=layer, first=layout.embedding * root, last=layout.head * root),
     )
 
 
-def _once(layout: Layout, gather_share: Floats, reduce_share: Floats, name: str) -> Term:
-    """Shares of a gather and a reduction of all states, moved at the rate of one bucket."""
+def step_term(layout: Layout, work: LayerSeconds) -> Term:
+    """Reductions and gathers done once a step, in buckets: what shows of them.
+
+    The stack's share of each shows at least, and what the layer's own backward (reductions) or forward
+    (gathers) of one micro-batch is too short to hide.
+    """
+    _, _, gather_once, reduce_once = passes(layout)
+    exposed = stack_constant(layout, "data_exposed")
+    hidden = layout.strategies.by_backend_overlap("parameter_gather")
+    gather, reduce = bucket_rates(layout)
+    gather_share = gather_once * np.where(hidden, exposed, 1.0)
+    reduce_share = reduce_once * exposed
+    gathered = gather_bytes(layout) * (gather * gather_once)[:, None]
+    reduced = reduce_bytes(layout) * (reduce * reduce_once)[:, None]
+    least_gathered = gather_bytes(layout) * (gather * gather_share)[:, None]
+    least_reduced = reduce_bytes(layout) * (reduce * reduce_share)[:, None]
+    layer = np.maximum(least_gathered, gathered - work.forward)
+    layer = layer + np.maximum(least_reduced, reduced - work.backward)
+    weight, gradient = wires(layout)
+    root = weight * gather * gather_share + gradient * reduce * reduce_share
+    return Term(
+        "data_comm_exposed",
+        "stage",
+        _ONCE,
+        ns(layer=layer, first=layout.embedding * root, last=layout.head * root),
+    )
+
+
+def bucket_rates(layout: Layout) -> tuple[Floats, Floats]:
+    """Seconds a byte of a gather and of a reduction over the shard group, at the size of one bucket."""
     group = layout.shard_group
     weight, gradient = wires(layout)
     bucket = bucket_elements(layout)
-    gather = gather_share * bucketed(layout, "all_gather", np.ones_like(weight), bucket * weight, group)
-    reduce = reduce_share * bucketed(layout, "reduce_scatter", np.ones_like(weight), bucket * gradient, group)
-    root = weight * gather + gradient * reduce
-    layer = gather_bytes(layout) * gather[:, None] + reduce_bytes(layout) * reduce[:, None]
-    return Term(name, "stage", _ONCE, ns(layer=layer, first=layout.embedding * root, last=layout.head * root))
+    one = np.ones_like(weight)
+    gather = bucketed(layout, "all_gather", one, bucket * weight, group)
+    return gather, bucketed(layout, "reduce_scatter", one, bucket * gradient, group)
 
 
 def replica_term(layout: Layout, work: LayerSeconds) -> Term:

@@ -41,7 +41,13 @@ class Target:
     training: Callable[[Plan], Iterator[Objection]] = _any_training
 
 
-_UNCUT: Narrowing = {"backend": "fsdp", "tensor_parallel": 1, "gradient_dtype": "bf16"}
+_UNCUT: Narrowing = {
+    "backend": "fsdp",
+    "tensor_parallel": 1,
+    "gradient_dtype": "bf16",
+    "offload_optimizer": "none",
+    "offload_params": "none",
+}
 
 TARGETS = {
     target.name: target

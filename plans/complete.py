@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 from typing import Any
 
 from pydantic import ValidationError
@@ -18,18 +19,26 @@ DERIVED = ("pipeline_schedule", "context_parallel_kind", "writable_by", "overlap
 
 
 def read_strategy(
-    data: Mapping[str, Any], transformer: Transformer, origin: str, training: Training | None = None
+    data: Mapping[str, Any],
+    transformer: Transformer,
+    origin: str,
+    training: Training | None = None,
+    cards: int | None = None,
 ) -> Strategy:
     """The strategy in `data` for `transformer`.
 
     Only `backend` must be given. What is missing is filled as the backend runs by default: its
     software stack, loss kernel and gradient dtype, whole shard groups, even layers per stage with
     the words `recompute` (none, selective, full) and offload applied to all of them; with
-    `training`, gradient accumulation that meets its global batch. Raises `InputError`.
+    `training`, gradient accumulation that meets its global batch; with `cards`, data_parallel that
+    uses them all. Raises `InputError`.
     """
     fields = {key: value for key, value in data.items() if key not in DERIVED}
     engine = _engine(fields.get("backend"), origin)
     word = fields.pop("recompute", None)
+    if cards is not None and "data_parallel" not in fields:
+        axes = ("tensor_parallel", "pipeline_parallel", "context_parallel")
+        fields["data_parallel"] = max(cards // prod(_degree(fields, axis) for axis in axes), 1)
     try:
         _fill(fields, engine)
         if training is not None and "gradient_accumulation_steps" not in fields:

@@ -33,7 +33,7 @@ RIVALS = (
 def read_request(
     source: str | None, flags: Mapping[str, object] | None = None, sets: Sequence[str] = ()
 ) -> Request:
-    """The request in `source` with `sets` (``key=value``) and then `flags` laid over it.
+    """The request in `source` with `flags` and then `sets` (``key=value``) laid over it.
 
     `source` is the path of a TOML or JSON request, "-" for standard input, a catalogue name, or the
     path of a config.json or its folder, when flags give the rest. `flags` maps dotted fields to
@@ -41,9 +41,9 @@ def read_request(
     """
     raw, folder = _file(source)
     _top(raw)
-    over(raw, [parsed(setting) for setting in sets])
     given = [(field, value) for field, value in (flags or {}).items() if value is not None]
     over(raw, [(field, _flag(field, value), FLAGS.get(field, field)) for field, value in given])
+    over(raw, [parsed(setting) for setting in sets])
     return _built(raw, folder)
 
 

@@ -12,17 +12,21 @@ from ..plans import Alternative, Offer, Plan, Request
 from ..plans.report import price, seconds
 from .search import Found, Search
 
+ASIDE_SECONDS = 20.0
+"""Deterministic seconds a search aside (an alternative, an offer, a cure) may take."""
+
 
 def best(request: Request, changes: Mapping[str, Any], limit_ns: int | None = None) -> Found | None:
-    """The best plan of the request with some fields changed; None where none exists (below `limit_ns`)."""
+    """The best plan of the request with some fields changed; None where none is proved (below `limit_ns`)."""
     try:
         changed = request.changed(changes)
     except InputError:
         return None
-    search = Search(changed)
+    search = Search(changed, ASIDE_SECONDS)
     if limit_ns is not None:
         search.limit_ns = min(search.limit_ns, limit_ns)
-    return search.run().best
+    outcome = search.run()
+    return outcome.best if outcome.proved else None
 
 
 def _alternative(request: Request, plan: Plan, name: str, found: Found, why: str) -> Alternative:
@@ -64,7 +68,8 @@ def _classes(request: Request, plan: Plan) -> Iterator[Alternative]:
 
 def rule_of_thumb(request: Request) -> Found | None:
     """What people try first: TP in the island, then PP, then ZeRO-1; DP with ZeRO-2 on one node."""
-    if request.cluster.nodes == 1:
+    allowed = request.choose.backend or BACKENDS
+    if request.cluster.nodes == 1 and "deepspeed" in allowed:
         one_node = {
             "choose.backend": ["deepspeed"],
             "choose.zero_stage": [2],
@@ -73,6 +78,8 @@ def rule_of_thumb(request: Request) -> Found | None:
         small = best(request, one_node)
         if small is not None:
             return small
+    if "megatron" not in allowed:
+        return None
     island = request.cluster.tiers().tiers[0].cards
     widest = max(t for t in legal_degrees(request.model, "tensor_parallel") if t <= island)
     fixed = {

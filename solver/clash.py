@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from ..models import divisors
 from ..plans import Conflict, Cure, NoPlan, Request
 from ..plans.report import seconds
 from .alternatives import best
@@ -83,6 +84,11 @@ def _no_rows(request: Request) -> tuple[tuple[str, ...], tuple[Conflict, ...]]:
         known = {entry.limit for entry in conflict}
         chosen = [c for c in _chosen(request) if c.limit.startswith("choose.") and c.limit not in known]
         return tuple(reason for _, reason in refused), (*conflict, *chosen)
+    uneven = list(_uneven(request))
+    if uneven:
+        fields = dict.fromkeys(field for field, _ in uneven)
+        every = {entry.limit: entry for entry in _chosen(request)}
+        return tuple(reason for _, reason in uneven), tuple(every[field] for field in fields)
     reason = (
         f"no layout uses all {cards} cards with a global batch of exactly {batch} sequences: "
         "data_parallel must divide the batch, and every degree what the model's shape allows"
@@ -96,6 +102,18 @@ def _no_rows(request: Request) -> tuple[tuple[str, ...], tuple[Conflict, ...]]:
         ),
     ]
     return (reason,), (*conflict, *[c for c in _chosen(request) if c.limit.startswith("choose.")])
+
+
+def _uneven(request: Request) -> Iterator[tuple[str, str]]:
+    """(field, reason) of each axis all of whose chosen degrees the model's shape refuses."""
+    for axis in ("tensor_parallel", "expert_parallel"):
+        chosen = getattr(request.choose, axis)
+        rules = [d for d in divisors(request.model) if d.axis == axis and d.required]
+        broken = [[d for d in rules if d.number % degree] for degree in chosen or ()]
+        if broken and all(broken):
+            first = broken[0][0]
+            text = f"{axis} {chosen[0]} does not divide {first.of} {first.number}: {first.reason}"
+            yield f"choose.{axis}", text
 
 
 def _too_large_or_slow(request: Request, outcome: Outcome) -> tuple[tuple[str, ...], tuple[Conflict, ...]]:

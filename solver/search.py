@@ -31,7 +31,11 @@ MASTER_ROWS = 200
 ROW_SECONDS = 2e-6
 PRICED_SECONDS = 2e-5
 OPTION_SECONDS = 1e-3
-"""Deterministic seconds charged for a row listed, a row's memory priced, and a row's option tables."""
+SPAN_FACTOR = 5
+"""Deterministic seconds charged for a row listed, a row's memory priced, and a row's option tables.
+
+Stacks of several kinds have a table of spans a stage, which takes `SPAN_FACTOR` as long.
+"""
 
 
 @dataclass
@@ -172,8 +176,12 @@ class Search:
         bounds: list[int] = []
         kept: list[tuple[int, Coefficients, int]] = []
         for bound, part, row in batch:
+            if self._out_of_time():
+                return min([bound, *bounds])
             options = row_options(part, row, self.limit_ns)
-            self._charge(OPTION_SECONDS)
+            stages = int(part.strategies.pipeline_parallel[row])
+            several = len(self.request.model.kinds) > 1
+            self._charge(OPTION_SECONDS * (SPAN_FACTOR * stages if several else 1))
             points = frontier(options) if options else []
             sharper = row_bound(options, points) if options else None
             if options is None or sharper is None:

@@ -71,9 +71,11 @@ def test_a_file_is_read_whole(job: Path) -> None:
 
 def test_each_value_remembers_its_origin(job: Path) -> None:
     """File and line, setting, flag, or default: the last one to speak is named."""
-    request = read_request(str(job), {"cluster.nodes": "4"}, ["micro_batch_size=2", "cluster.nodes=3"])
-    assert request.cluster.nodes == 4
-    assert request.origin("cluster.nodes") == "--nodes"
+    flags = {"cluster.nodes": "4", "training.optimizer": "sgd"}
+    request = read_request(str(job), flags, ["micro_batch_size=2", "cluster.nodes=3"])
+    assert request.cluster.nodes == 3
+    assert request.origin("cluster.nodes") == "--set cluster.nodes=3"
+    assert request.origin("training.optimizer") == "--optimizer"
     assert request.origin("cluster.preset") == f"{job}:3"
     assert request.origin("training.sequence_length") == f"{job}:7"
     assert request.origin("choose.micro_batch_size") == "--set micro_batch_size=2"
@@ -81,12 +83,12 @@ def test_each_value_remembers_its_origin(job: Path) -> None:
     assert request.origin("limits.memory_margin") == "default"
 
 
-def test_flag_over_set_over_file_over_default(job: Path) -> None:
-    """The nearer to the user, the stronger."""
+def test_set_over_flag_over_file_over_default(job: Path) -> None:
+    """The nearer to the user, the stronger: a pasted cure changes what the command said."""
     batch = "training.global_batch_size"
     assert read_request(str(job)).training.global_batch_size == 64
     assert read_request(str(job), {}, [f"{batch}=32"]).training.global_batch_size == 32
-    assert read_request(str(job), {batch: "16"}, [f"{batch}=32"]).training.global_batch_size == 16
+    assert read_request(str(job), {batch: "16"}, [f"{batch}=32"]).training.global_batch_size == 32
     assert read_request(str(job), {batch: None}).training.global_batch_size == 64
     assert read_request(str(job)).limits.memory_margin == 0.08
 
