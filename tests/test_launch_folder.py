@@ -180,8 +180,9 @@ def test_narrowings_are_values_of_choose(target: str) -> None:
 
 
 def test_accelerate_is_searched_with_and_without_recomputation() -> None:
-    """Its YAML has neither a cut of layers nor a partial recomputation nor float32 reductions."""
+    """Its YAML has no cut of layers, partial recomputation, partial offload or float32 reductions."""
     common = {"backend": "fsdp", "tensor_parallel": 1, "gradient_dtype": "bf16"}
+    common |= {"offload_optimizer": "none", "offload_params": "none"}
 
     assert narrowings("accelerate") == ({**common, "recompute": "none"}, {**common, "recompute": "full"})
 
