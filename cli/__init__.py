@@ -6,7 +6,7 @@
 | `plan`, `check`, `ledger`, `emit`, `show`, `list` | one command each |
 | `options`, `parsed` | flags shared by commands; flags that are numbers |
 | `voice`, `errors`, `output` | what is said where; failures and exit codes; files written |
-| `tables`, `words`, `plan_text`, `check_text`, `ledger_text` | answers as text |
+| `tables`, `words`, `plan_text`, `check_text`, `ledger_text`, `model_text` | answers as text |
 | `cards`, `listing` | what `show` and `list` tell |
 """
 

@@ -6,8 +6,20 @@ from typing import Literal
 
 from ..hardware import Cluster, Tier
 from ..inputs import Frozen
-from ..models import Transformer, count, training_flops_per_token
+from ..models import (
+    Divisor,
+    LayerCount,
+    ReadReport,
+    Tower,
+    Transformer,
+    count,
+    divisors,
+    training_flops_per_token,
+)
 from ..plans import Plan
+
+Scalar = bool | int | str | tuple[int, ...] | tuple[str, ...] | None
+"""What a key of a config.json holds, once read."""
 
 
 class LayerCard(Frozen):
@@ -22,19 +34,51 @@ class LayerCard(Frozen):
     active: int
 
 
+class TowerCard(Frozen):
+    """Parameters of a tower beside the stack, its connector among them."""
+
+    name: str
+    family: str
+    layers: int
+    parameters: int
+    connector: int
+
+
+class KeyCard(Frozen):
+    """A number of the model, and the key of the file or the formula that gave it."""
+
+    number: str
+    value: Scalar
+    source: str
+
+
 class ModelCard(Frozen):
-    """A model with its parameters by component; `flops_per_token` of training at `sequence_length`."""
+    """A model with its parameters by component; `flops_per_token` of training at `sequence_length`.
+
+    Embedding, positions, head, norm, `other`, towers and layers add up to `parameters_total`;
+    `parameters_predictor` (layers that predict further tokens) is apart. `keys` tells where each number
+    is from, `defaults` what the class takes for keys that are left out, `ignored` the keys that changed
+    nothing, `divisors` which degrees the shape allows and why.
+    """
 
     transformer: Transformer
     parameters_total: int
     parameters_active: int
+    parameters_predictor: int
     embedding: int
     positions: int
     head: int
     final_norm: int
+    other: int
+    towers: tuple[TowerCard, ...]
     kinds: tuple[LayerCard, ...]
     sequence_length: int
     flops_per_token: float
+    keys: tuple[KeyCard, ...]
+    defaults: dict[str, Scalar]
+    ignored: tuple[str, ...]
+    notes: tuple[str, ...]
+    divisors: tuple[Divisor, ...]
 
 
 class ClusterCard(Frozen):
@@ -79,33 +123,55 @@ class Listing(Frozen):
     entries: tuple[Listed, ...]
 
 
-def model_card(model: Transformer) -> ModelCard:
-    """The card of `model`, FLOPs at its longest sequence (4,096 tokens where it names none)."""
+def model_card(report: ReadReport) -> ModelCard:
+    """The card of a model that was read, FLOPs at its longest sequence (4,096 tokens where it names none)."""
+    model = report.transformer
     counted = count(model)
     length = min(model.max_sequence_length or 4096, 2**24)
-    kinds = [
-        LayerCard(
-            layers=model.kind_of_layer.count(index),
-            attention=layer.attention,
-            dense=layer.dense,
-            experts=layer.experts,
-            replicated=layer.replicated,
-            total=layer.total,
-            active=layer.active,
-        )
-        for index, layer in enumerate(counted.layers)
-    ]
     return ModelCard(
         transformer=model,
         parameters_total=counted.total,
         parameters_active=counted.active,
-        embedding=counted.embedding,
+        parameters_predictor=counted.predictor,
+        embedding=counted.embedding - sum(counted.towers) - counted.other,
         positions=counted.positions,
         head=counted.head,
         final_norm=counted.final_norm,
-        kinds=tuple(kinds),
+        other=counted.other,
+        towers=tuple(map(_tower_card, model.towers, counted.towers)),
+        kinds=tuple(_layer_card(model, *kind) for kind in enumerate(counted.layers)),
         sequence_length=length,
         flops_per_token=training_flops_per_token(model, length),
+        keys=tuple(
+            KeyCard(number=name, value=value, source=source) for name, (source, value) in report.used.items()
+        ),
+        defaults=report.defaults,
+        ignored=report.ignored,
+        notes=model.notes,
+        divisors=divisors(model),
+    )
+
+
+def _tower_card(tower: Tower, parameters: int) -> TowerCard:
+    layers = sum(run.layers for run in tower.runs)
+    return TowerCard(
+        name=tower.name,
+        family=tower.family,
+        layers=layers,
+        parameters=parameters,
+        connector=tower.connector,
+    )
+
+
+def _layer_card(model: Transformer, index: int, layer: LayerCount) -> LayerCard:
+    return LayerCard(
+        layers=model.kind_of_layer.count(index),
+        attention=layer.attention,
+        dense=layer.dense,
+        experts=layer.experts,
+        replicated=layer.replicated,
+        total=layer.total,
+        active=layer.active,
     )
 
 

@@ -11,7 +11,6 @@ from .errors import OK
 from .voice import Voice
 
 if TYPE_CHECKING:
-    from ..models import Block
     from .cards import ClusterCard, ModelCard
 
 WHAT = ("model", "cluster")
@@ -33,13 +32,14 @@ def show(
     """Show a model or a cluster in numbers."""
     from ..inputs import InputError, nearest
     from ..plans import as_json as json_text
+    from .model_text import model_text
 
     voice = Voice(as_json, quiet, verbose, no_color)
     if what not in WHAT:
         raise InputError("what", what, "argument", "is neither model nor cluster", legal=nearest(what, WHAT))
     if what == "model":
         model = _model(name)
-        voice.data(json_text(model) if voice.as_json else _model_text(model, voice.verbose))
+        voice.data(json_text(model) if voice.as_json else model_text(model, voice.verbose))
     else:
         cluster = _cluster(name, nodes, gpus, oversubscription)
         voice.data(json_text(cluster) if voice.as_json else _cluster_text(cluster, voice.verbose))
@@ -49,11 +49,11 @@ def show(
 def _model(name: str) -> ModelCard:
     from ..inputs import InputError
     from ..plans.origin import placed
-    from ..plans.sections import transformer_of
+    from ..plans.sections import report_of
     from .cards import model_card
 
     try:
-        return model_card(transformer_of(name))
+        return model_card(report_of(name))
     except InputError as error:
         raise placed(error, {"model": "argument"}) from None
 
@@ -71,50 +71,6 @@ def _cluster(name: str, nodes: str | None, gpus: str | None, oversubscription: s
         return cluster_card(cluster_of(table))
     except InputError as error:
         raise placed(error, {**FLAGS, "cluster.preset": "argument"}) from None
-
-
-def _model_text(card: ModelCard, verbose: bool) -> str:
-    from .tables import clean, items, table
-    from .words import number, plural
-
-    model = card.transformer
-    lines = [clean(f"{model.name} ({model.family}): {card.parameters_total:,} parameters")]
-    if card.parameters_active != card.parameters_total:
-        lines[0] += f", {card.parameters_active:,} active a token"
-    facts = [
-        plural(model.layers, "layer"),
-        f"hidden {model.hidden_size:,}",
-        f"vocabulary {model.vocab_size:,}",
-        "tied embeddings" if model.tied_embeddings else "separate head",
-    ]
-    if model.max_sequence_length:
-        facts.append(f"up to {model.max_sequence_length:,} tokens")
-    lines.append(
-        items([*facts, f"{number(card.flops_per_token)} FLOP a token at {card.sequence_length:,} tokens"])
-    )
-    rows = [
-        [f"layer kind {index}" if len(card.kinds) > 1 else "layer", kind.layers, f"{kind.attention:,}",
-         f"{kind.dense:,}", f"{kind.experts:,}", f"{kind.replicated:,}", f"{kind.total:,}"]
-        for index, kind in enumerate(card.kinds)
-    ]  # fmt: skip
-    lines += ["", table(["", "count", "attention", "dense", "experts", "replicated", "each"], rows, "  ")]
-    ends = [
-        ("embedding", card.embedding),
-        ("positions", card.positions),
-        ("head", card.head),
-        ("norm", card.final_norm),
-    ]
-    lines.append(items([f"{name} {size:,}" for name, size in ends if size]))
-    if verbose:
-        lines += ["", *[items(_settings(block)) for block in model.kinds]]
-        lines.append(clean(f"  source: {model.source or 'not said'}"))
-    return "\n".join(lines)
-
-
-def _settings(block: Block) -> list[str]:
-    """What is set of an attention and a feed-forward, field by field."""
-    parts = {**dict(block.attention), **dict(block.feed_forward)}
-    return [f"{name.replace('_', ' ')} {value}" for name, value in parts.items() if value]
 
 
 def _cluster_text(card: ClusterCard, verbose: bool) -> str:

@@ -1,6 +1,6 @@
 """Nouns of the model side: what is trained, how it is laid out, and what a backend makes of it."""
 
-from .catalogue import model_names
+from .catalogue import explain_preset, model_names
 from .counts import (
     LayerCount,
     ModelCount,
@@ -36,6 +36,7 @@ __all__ = [
     "count",
     "divisors",
     "explain_config",
+    "explain_preset",
     "layer_count",
     "legal_degrees",
     "model_names",

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import model_validator
 
 from ..inputs import Frozen, InputError, nearest
-from .reader import parse_config
+from .reader import ReadReport, explain_keys
 from .transformer import Transformer
 
 
@@ -86,12 +86,14 @@ def model_entry(name: str, origin: str = "preset") -> tuple[str, Entry]:
 
 
 @cache
-def _built(name: str) -> Transformer:
+def _explained(name: str) -> ReadReport:
     entry = catalogue().models[name]
     if entry.config is not None:
-        model = parse_config(entry.config, f"catalogue:{name}", name)
-        return model.model_copy(update={"source": entry.source})
-    return Transformer.model_validate({**(entry.transformer or {}), "name": name, "source": entry.source})
+        report = explain_keys(entry.config, f"catalogue:{name}", name)
+        model = report.transformer.model_copy(update={"source": entry.source})
+        return report.model_copy(update={"transformer": model})
+    spelled = {**(entry.transformer or {}), "name": name, "source": entry.source}
+    return ReadReport(transformer=Transformer.model_validate(spelled))
 
 
 def preset(name: str, origin: str = "preset") -> Transformer:
@@ -100,4 +102,9 @@ def preset(name: str, origin: str = "preset") -> Transformer:
     >>> preset("meta-llama/Llama-3.1-8B-Instruct").name
     'llama-3.1-8b'
     """
-    return _built(model_entry(name, origin)[0])
+    return explain_preset(name, origin).transformer
+
+
+def explain_preset(name: str, origin: str = "preset") -> ReadReport:
+    """As `preset`, with the key of the entry behind each dimension."""
+    return _explained(model_entry(name, origin)[0])

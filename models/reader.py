@@ -11,10 +11,11 @@ from .config_file import ConfigFile, NotFinite
 from .depth import blocks, runs
 from .facts import Facts
 from .families import families
-from .family import Family, Part, Scalar
+from .family import Family, Part, Scalar, Spelling
 from .formula import evaluate
 from .parameters import count
 from .recognition import family_of, family_of_part, refuse_strange_keys
+from .scope import CLASS_DEFAULT
 from .transformer import Predictor, Tower, Transformer
 
 MAX_PARAMETERS = 2**50
@@ -24,15 +25,17 @@ MAX_PARAMETERS = 2**50
 class ReadReport(Frozen):
     """What the reader made of a config.json.
 
-    `used` maps a dimension to the key that gave it ("default of the class", "fact of the family", or the
-    formula that made it) and its value; dimensions of a kind of layer or of a nested part carry its name.
-    `ignored` are the keys of the file that changed nothing; `notes` what a person should know of it.
+    `used` maps a dimension to the key that gave it ("default of the class", "fact of the family", or "="
+    and the formula that made it) and its value; what only a kind of layer or a nested part has carries
+    its name.
+    `defaults` are the keys that the file leaves out, with what the class takes for them; `ignored` the keys
+    of the file that changed nothing. What a person should know of the file stands in `transformer.notes`.
     """
 
     transformer: Transformer
-    used: dict[str, tuple[str, Scalar]]
-    ignored: tuple[str, ...]
-    notes: tuple[str, ...] = ()
+    used: dict[str, tuple[str, Scalar]] = {}
+    defaults: dict[str, Scalar] = {}
+    ignored: tuple[str, ...] = ()
 
 
 def read_config(path: str | os.PathLike[str]) -> Transformer:
@@ -58,7 +61,12 @@ def explain_config(path: str | os.PathLike[str]) -> ReadReport:
 
 def parse_config(config: Mapping[str, object], origin: str, name: str = "model") -> Transformer:
     """The model that the keys of a config.json describe; `origin` and `name` say where they come from."""
-    return _report(ConfigFile(config, origin), name).transformer
+    return explain_keys(config, origin, name).transformer
+
+
+def explain_keys(config: Mapping[str, object], origin: str, name: str = "model") -> ReadReport:
+    """As `parse_config`, with the key behind each dimension."""
+    return _report(ConfigFile(config, origin), name)
 
 
 def _report(file: ConfigFile, name: str) -> ReadReport:
@@ -73,8 +81,9 @@ def _report(file: ConfigFile, name: str) -> ReadReport:
     if total > MAX_PARAMETERS:
         reason = f"makes a model of {float(total):.2e} parameters; at most {float(MAX_PARAMETERS):.2e}"
         raise parts.get("text", facts).error("hidden_size", reason)
+    transformer = transformer.model_copy(update={"notes": _notes(facts)})
     return ReadReport(
-        transformer=transformer, used=_used(facts), ignored=_ignored(facts), notes=_notes(facts)
+        transformer=transformer, used=_used(facts), defaults=_defaults(facts), ignored=_ignored(facts)
     )
 
 
@@ -168,6 +177,20 @@ def _used(facts: Facts) -> dict[str, tuple[str, Scalar]]:
     for part, inner in facts.parts.items():
         used |= {f"{part}.{name}": found for name, found in _used(inner).items()}
     return used
+
+
+def _defaults(facts: Facts) -> dict[str, Scalar]:
+    """Keys that are not in the file, each with the default of the class that was taken for it."""
+    spellings = {name: spelling for variant, name, spelling in facts.family.of_variants()}
+    spellings |= facts.dimensions
+    found: dict[str, Scalar] = {}
+    for called, (source, value) in facts.used.items():
+        keys = spellings.get(called.rpartition(".")[2], Spelling()).keys
+        if source == CLASS_DEFAULT and keys and value is not None:
+            found[facts.file.called(keys[0])] = value
+    for inner in facts.parts.values():
+        found |= _defaults(inner)
+    return found
 
 
 def _ignored(facts: Facts) -> tuple[str, ...]:

@@ -91,7 +91,8 @@ class Scope:
         if key is None and spelling.default is not None:
             return CLASS_DEFAULT if spelling.keys else FAMILY_FACT, spelling.default
         if spelling.derived is not None:
-            return spelling.derived, self._bounded(name, spelling, self._evaluated(name, spelling.derived))
+            value = self._evaluated(name, spelling.derived)
+            return f"= {spelling.derived}", self._bounded(name, spelling, value)
         if key is not None:
             return facts.file.called(key), None
         return CLASS_DEFAULT if spelling.keys else FAMILY_FACT, None

@@ -117,6 +117,7 @@ class Transformer(Frozen):
     token types, position buckets, poolers, norms between stacks, embeddings of each layer.
 
     An encoder-decoder is one stack: the first `encoder_layers` are the encoder, the rest attend to it.
+    `notes` are sentences on the file it was read from that a person should know.
     """
 
     name: str
@@ -137,6 +138,7 @@ class Transformer(Frozen):
     other: int = Field(default=0, ge=0, le=2**48)
     max_sequence_length: int | None = Field(default=None, ge=1)
     source: str = ""
+    notes: tuple[str, ...] = Field(default=(), max_length=64)
 
     @model_validator(mode="after")
     def _bounded(self) -> Self:

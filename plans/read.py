@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from ..inputs import InputError, nearest
+from ..inputs.files import parse_json
 from ..models import Transformer
 from .choose import Choose
 from .limits import Limits, Objective
@@ -63,10 +64,17 @@ def _file(source: str | None) -> tuple[Raw, Path | None]:
     text, name = read_source(source)
     if source.lower().endswith(".toml") or source == "-":
         return raw_of(text, name), Path(source).parent if source != "-" else None
-    raw = raw_of(text, name)
-    if "model" not in raw.tree and not any(isinstance(raw.tree.get(table), dict) for table in TABLES):
+    if _is_config(text, name):
         return Raw({"model": source}, {"model": FLAGS["model"]}), None
-    return raw, Path(source).parent
+    return raw_of(text, name), Path(source).parent
+
+
+def _is_config(text: str, name: str) -> bool:
+    """Whether a JSON text is a config.json and no request; numbers that are not finite do not matter yet."""
+    if not text.lstrip().startswith("{"):
+        return False
+    keys = parse_json(text, "request", name, not_finite=str)
+    return "model" not in keys and not any(isinstance(keys.get(table), dict) for table in TABLES)
 
 
 def _is_folder(source: str) -> bool:

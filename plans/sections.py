@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from ..hardware import Cluster
 from ..hardware.catalogue import node_names
 from ..inputs import InputError, nearest
-from ..models import Training, Transformer
+from ..models import ReadReport, Training, Transformer, explain_config, explain_preset
 from .origin import as_input_error
 from .quantity import count_of
 
@@ -33,14 +33,18 @@ def transformer_of(value: str | Path, beside: Path | None = None) -> Transformer
 
     A relative path is looked for in the folder `beside` first. Raises `InputError` on field "model".
     """
+    return report_of(value, beside).transformer
+
+
+def report_of(value: str | Path, beside: Path | None = None) -> ReadReport:
+    """As `transformer_of`, with the key behind each dimension."""
     text = os.fspath(value)
     if not text.strip():
         raise InputError("model", text, "model", "is empty", legal=["llama-3.1-8b"])
-    if isinstance(value, str) and not is_path(text) and not (beside and _exists(beside / text)):
-        return Transformer.preset(text)
-    if beside and _exists(beside / text):
-        return Transformer.read(beside / text)
-    return Transformer.read(Path(text))
+    near = beside / text if beside and _exists(beside / text) else None
+    if near is None and isinstance(value, str) and not is_path(text):
+        return explain_preset(text)
+    return explain_config(near or Path(text))
 
 
 def _exists(path: Path) -> bool:

@@ -352,11 +352,61 @@ def test_show_model_adds_up(capsys: pytest.CaptureFixture[str]) -> None:
     """The parameters of a shown model are the sum of its components."""
     assert main(["show", "model", "llama-3.1-8b", "--json"]) == 0
     card = json.loads(capsys.readouterr().out)
-    ends = card["embedding"] + card["positions"] + card["head"] + card["final_norm"]
+    ends = sum(card[part] for part in ("embedding", "positions", "head", "final_norm", "other"))
     layers = sum(kind["layers"] * kind["total"] for kind in card["kinds"])
     assert card["parameters_total"] == 8_030_261_248 == ends + layers
     assert main(["show", "model", "llama-3.1-8b"]) == 0
     assert "8,030,261,248 parameters" in capsys.readouterr().out
+
+
+def test_show_model_tells_keys_defaults_notes_and_divisors(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Which key gave which number, what the class took for a missing one, what changed nothing, and why."""
+    keys: dict[str, Any] = {
+        "model_type": "qwen2_vl",
+        "text_config": {"hidden_size": 1024, "num_attention_heads": 8},
+    }
+    keys["vision_config"] = {"model_type": "qwen2_vl", "depth": 2}
+    keys |= {"image_token_id": 7, "quantization_config": {"quant_method": "fp8"}}
+    (tmp_path / "config.json").write_text(json.dumps(keys))
+
+    assert main(["show", "model", str(tmp_path), "--json"]) == 0
+    card = json.loads(capsys.readouterr().out)
+    parts = ("embedding", "positions", "head", "final_norm", "other")
+    towers = sum(tower["parameters"] for tower in card["towers"])
+    layers = sum(kind["layers"] * kind["total"] for kind in card["kinds"])
+    found = {key["number"]: (key["value"], key["source"]) for key in card["keys"]}
+    of = {rule["of"]: rule for rule in card["divisors"]}
+
+    assert card["parameters_total"] == sum(card[part] for part in parts) + towers + layers
+    assert card["embedding"] == card["transformer"]["vocab_size"] * 1024
+    assert found["text.heads"] == (8, "text_config.num_attention_heads")
+    assert found["text.head_dim"] == (128, "= hidden_size / heads")
+    assert card["defaults"]["text_config.num_hidden_layers"] == 80
+    assert "image_token_id" in card["ignored"]
+    assert "quantization_config" in card["notes"][0]
+    assert "whole query heads" in of["heads"]["reason"]
+    assert main(["show", "model", str(tmp_path)]) == 0
+    text = capsys.readouterr().out
+    assert "text_config.num_attention_heads" in text
+    assert "note: quantization_config" in text
+    assert max(map(len, text.splitlines())) <= 110
+
+
+def test_plan_reads_what_show_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A config.json may hold numbers that are no JSON, where nobody looks at them; a request may not."""
+    keys = '{"model_type": "gpt2", "vocab_size": 512, "n_embd": 64, "n_layer": 2, "n_head": 4,'
+    keys += ' "time_step_limit": [0.0, Infinity]}'
+    (tmp_path / "odd.json").write_text(keys)
+    words = ["--cluster", "dgx-h100", "--global-batch-size", "8", "--sequence-length", "128"]
+
+    assert main(["show", "model", str(tmp_path / "odd.json")]) == 0
+    assert main(["plan", str(tmp_path / "odd.json"), *words]) == 0
+    (tmp_path / "request.json").write_text('{"model": "gpt2-large", "limits": {"memory_margin": Infinity}}')
+    capsys.readouterr()
+    assert main(["plan", str(tmp_path / "request.json"), *words]) == 2
+    assert "is not a finite number" in capsys.readouterr().err
 
 
 def test_show_cluster_tells_its_tiers(capsys: pytest.CaptureFixture[str]) -> None:

@@ -237,8 +237,8 @@ def test_a_report_names_nested_keys_kinds_of_layers_and_formulas() -> None:
 
     assert report.used["text.hidden_size"] == ("text_config.hidden_size", 5376)
     assert report.used["text.vocab_size"] == ("default of the class", 262208)
-    assert report.used["text.sliding.window"] == ("window_size", 1024)
-    assert report.used["vision.tokens"] == ("grid * grid", 4096)
+    assert report.used["text.sliding.window"] == ("= window_size", 1024)
+    assert report.used["vision.tokens"] == ("= grid * grid", 4096)
     assert "vision_config.model_type" not in report.ignored
     assert "mm_tokens_per_image" in report.ignored
 
@@ -248,5 +248,5 @@ def test_a_report_tells_storage_from_training_precision() -> None:
     report = explain_config(CONFIGS / "llama3_1_405b_fp8.json")
 
     assert "quantization_config" in report.ignored
-    assert [note.split()[0] for note in report.notes] == ["quantization_config"]
-    assert "counted apart" in explain_config(CONFIGS / "qwen3_5_35b_a3b.json").notes[0]
+    assert [note.split()[0] for note in report.transformer.notes] == ["quantization_config"]
+    assert "counted apart" in explain_config(CONFIGS / "qwen3_5_35b_a3b.json").transformer.notes[0]
