@@ -71,8 +71,9 @@ def _searched(request: Request, limit: float | None, target: str | None, voice: 
 
         return search(request, time_limit=limit, writers=writable_by)
     _known_target(target, targets())
-    if request.choose.backend is None:
-        voice.note(f"searching layouts of {backend_of(target)} only, for --emit {target}")
+    backend = backend_of(target)
+    if request.choose.backend is None and backend is not None:
+        voice.note(f"searching layouts of {backend} only, for --emit {target}")
     return searched_for(request, target, f"--emit {target}", limit)
 
 

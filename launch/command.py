@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from ..plans.plan import Plan
+from .environment import deepspeed_env, settings
 from .label import label
 from .shape import Shape, shape
 
 FILE = "launch.sh"
 HOSTFILE = "hostfile"
-ALLOCATOR = "expandable_segments:True"
-"""Lets PyTorch's allocator grow its segments, which gathers of changing size would fragment."""
+DEEPSPEED_ENV = ".deepspeed_env"
 
 _SCRIPT = '"${TRAIN_SCRIPT:-train.py}"'
 _OWN_SCRIPT = "TRAIN_SCRIPT is your script, train.py by default"
 _MEGATRON_SCRIPT = "TRAIN_SCRIPT is the path of Megatron-LM's pretrain_gpt.py"
-_ONE_CONNECTION = 'export CUDA_DEVICE_MAX_CONNECTIONS="${CUDA_DEVICE_MAX_CONNECTIONS:-1}"'
-"""Megatron-LM wants kernels of a card in one queue, so that communication starts before its compute."""
-_RENDEZVOUS = '--rdzv-backend=c10d --rdzv-endpoint="$MASTER_ADDR:${MASTER_PORT:-29500}"'
+_RENDEZVOUS = '--rdzv-endpoint="$MASTER_ADDR:${MASTER_PORT:-29500}"'
+_ORDER = '--rdzv-backend="${RDZV_BACKEND:-c10d}" --node-rank="${NODE_RANK:-0}"'
+"""torchrun heeds the number of a machine under the backend `static` alone, which job.sbatch chooses."""
+
 _MAIN = '--main_process_ip "$MASTER_ADDR" --main_process_port "${MASTER_PORT:-29500}"'
 _MEANING = {
     "MASTER_ADDR": "the name of the first machine",
@@ -25,11 +26,13 @@ _MEANING = {
 
 
 def deepspeed(plan: Plan) -> dict[str, str]:
-    """`launch.sh` with the deepspeed launcher, and a hostfile where there are several machines."""
+    """`launch.sh` with the deepspeed launcher; on several machines a hostfile and their environment."""
     nodes, cards = shape(plan)
     tail = [_SCRIPT, '--deepspeed "$here/ds_config.json"']
+    assumed = ("loss_kernel", "software_stack")
     if nodes == 1:
-        return {FILE: _script(plan, "Run it on the machine.", (), [f"deepspeed --num_gpus {cards}", *tail])}
+        note = "Run it on the machine."
+        return {FILE: _script(plan, note, (), [f"deepspeed --num_gpus {cards}", *tail], assumed)}
     note = "Run it on the first machine, which reaches the others by ssh; put their names into hostfile."
     lines = [
         f'deepspeed --hostfile "${{HOSTFILE:-$here/{HOSTFILE}}}"',
@@ -37,21 +40,49 @@ def deepspeed(plan: Plan) -> dict[str, str]:
         '--master_port "${MASTER_PORT:-29500}"',
     ]
     hosts = "".join(f"node-{index} slots={cards}\n" for index in range(nodes))
-    return {FILE: _script(plan, note, (), [*lines, *tail]), HOSTFILE: hosts}
+    setup = (f'export DS_ENV_FILE="$here/{DEEPSPEED_ENV}"',)
+    script = _script(plan, note, (), [*lines, *tail], assumed, setup)
+    return {FILE: script, HOSTFILE: hosts, DEEPSPEED_ENV: deepspeed_env(plan)}
+
+
+def deepspeed_torchrun(plan: Plan) -> dict[str, str]:
+    """`launch.sh` with torchrun for a script that takes `--deepspeed`: no ssh between machines."""
+    needed, command = _torchrun(plan)
+    command += [_SCRIPT, '--deepspeed "$here/ds_config.json"']
+    return {FILE: _script(plan, _note(shape(plan)), needed, command, ("loss_kernel", "software_stack"))}
+
+
+def transformers(plan: Plan) -> dict[str, str]:
+    """`launch.sh` with torchrun and the file of the trainer's arguments."""
+    needed, command = _torchrun(plan)
+    command += ['"$script" training_arguments.json']
+    setup = ('script="$(realpath "${TRAIN_SCRIPT:-train.py}")"', 'cd "$here"')
+    return {FILE: _script(plan, _note(shape(plan)), needed, command, ("software_stack",), setup)}
 
 
 def fsdp(plan: Plan) -> dict[str, str]:
     """`launch.sh` with torchrun."""
     needed, command = _torchrun(plan)
-    return {FILE: _script(plan, _note(shape(plan)), needed, [*command, _SCRIPT])}
+    return {FILE: _script(plan, _note(shape(plan)), needed, [*command, _SCRIPT], ("software_stack",))}
 
 
 def megatron(plan: Plan) -> dict[str, str]:
     """`launch.sh` with torchrun and the arguments of `megatron_args.sh`."""
     needed, command = _torchrun(plan)
     command += ['"${TRAIN_SCRIPT:-pretrain_gpt.py}"', '"${MEGATRON_ARGS[@]}"']
-    setup = ('source "$here/megatron_args.sh"', _ONE_CONNECTION)
-    return {FILE: _script(plan, _note(shape(plan)), needed, command, setup, _MEGATRON_SCRIPT)}
+    setup = ('source "$here/megatron_args.sh"',)
+    note = _note(shape(plan))
+    return {FILE: _script(plan, note, needed, command, ("software_stack",), setup, _MEGATRON_SCRIPT)}
+
+
+def torchtitan(plan: Plan) -> dict[str, str]:
+    """`launch.sh` with torchrun and the arguments of `torchtitan_args.sh`; the word of a kind stands last."""
+    needed, command = _torchrun(plan)
+    command += ["-m torchtitan.train"]
+    setup = ('source "$here/torchtitan_args.sh"',)
+    note, script = _note(shape(plan)), "torchtitan must be installed"
+    text = _script(plan, note, needed, command, ("software_stack",), setup, script)
+    return {FILE: text.replace('"$@"', '"$@" "${TORCHTITAN_ARGS[@]}"')}
 
 
 def accelerate(plan: Plan) -> dict[str, str]:
@@ -61,10 +92,12 @@ def accelerate(plan: Plan) -> dict[str, str]:
         'accelerate launch --config_file "$here/accelerate_fsdp2.yaml"',
         f"--num_machines {size.nodes} --num_processes {size.nodes * size.cards}",
     ]
+    assumed = ("micro_batch_size", "gradient_accumulation_steps", "loss_kernel", "software_stack")
     if size.nodes == 1:
-        return {FILE: _script(plan, _note(size), (), [*lines, _SCRIPT])}
+        return {FILE: _script(plan, _note(size), (), [*lines, _SCRIPT], assumed)}
     lines += ['--machine_rank "$NODE_RANK"', _MAIN]
-    return {FILE: _script(plan, _note(size), ("MASTER_ADDR", "NODE_RANK"), [*lines, _SCRIPT])}
+    needed = ("MASTER_ADDR", "NODE_RANK")
+    return {FILE: _script(plan, _note(size), needed, [*lines, _SCRIPT], assumed)}
 
 
 def _torchrun(plan: Plan) -> tuple[tuple[str, ...], list[str]]:
@@ -74,7 +107,7 @@ def _torchrun(plan: Plan) -> tuple[tuple[str, ...], list[str]]:
     if size.nodes == 1:
         return (), [first, "--standalone"]
     run = f'--rdzv-id="${{RUN_ID:-shardwise-{plan.inputs_hash}}}"'
-    return ("MASTER_ADDR",), [first, _RENDEZVOUS, run]
+    return ("MASTER_ADDR",), [first, _ORDER, _RENDEZVOUS, run]
 
 
 def _note(size: Shape) -> str:
@@ -86,22 +119,28 @@ def _script(
     note: str,
     needed: tuple[str, ...],
     command: list[str],
+    assumed: tuple[str, ...],
     setup: tuple[str, ...] = (),
     script: str = _OWN_SCRIPT,
 ) -> str:
-    """A bash script: checks of its variables, the settings, one command over several lines."""
+    """A bash script: checks of its variables, the settings, one command over several lines.
+
+    `assumed` are choices that the client's own file has no key for; a comment states them.
+    """
     size, request = shape(plan), plan.request
     machine = f"{size.nodes} x {size.cards} {label(request.cluster.node.gpu.name)}"
+    stated = " ".join(f"{name}={getattr(plan.strategy, name)}" for name in assumed)
     return "\n".join(
         [
             "#!/usr/bin/env bash",
             f"# {label(request.model.name)} on {machine}. {note}",
             f"# {script}; further arguments are handed to it.",
+            f"# assumes: {stated}",
             "set -euo pipefail",
             *(f': "${{{name}:?set {name} to {_MEANING[name]}}}"' for name in needed),
             'here="$(cd "$(dirname "$0")" && pwd)"',
             'export PYTHONPATH="$here${PYTHONPATH:+:$PYTHONPATH}"',
-            f'export PYTORCH_CUDA_ALLOC_CONF="${{PYTORCH_CUDA_ALLOC_CONF:-{ALLOCATOR}}}"',
+            *(f'export {name}="${{{name}:-{value}}}"' for name, value in settings(plan).items()),
             *setup,
             " \\\n  ".join([*command, '"$@"']),
             "",

@@ -16,8 +16,8 @@ def targets() -> tuple[str, ...]:
     return tuple(TARGETS)
 
 
-def backend_of(target: str) -> BackendName:
-    """The backend whose plans `target` writes."""
+def backend_of(target: str) -> BackendName | None:
+    """The backend whose plans `target` writes; None where it writes those of all."""
     return _target(target).backend
 
 
@@ -52,7 +52,7 @@ def emit(plan: Plan, target: str) -> dict[str, str]:
     chosen = _target(target)
     objection = refusal(plan.strategy, plan.request.model, target) or next(chosen.training(plan), None)
     if objection is not None:
-        raise Refused(target, chosen.backend, objection)
+        raise Refused(target, chosen.backend or plan.strategy.backend, objection)
     _whole_batch(plan)
     return folder(plan, chosen)
 

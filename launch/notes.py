@@ -11,12 +11,18 @@ from .releases import read_in
 
 MEANING = {
     "accelerate_fsdp2.yaml": "configuration of `accelerate launch`",
+    ".deepspeed_env": "environment that the deepspeed launcher hands to the other machines",
+    "ds_config.hf.json": "the same with `auto` for what the Hugging Face trainer fills in",
     "ds_config.json": "configuration of DeepSpeed",
     "fsdp_plan.py": "module for the training script: mesh, layout, step",
     "hostfile": "machines and their cards; replace the names",
+    "job.sbatch": "the Slurm job, which runs launch.sh on each machine",
     "launch.sh": "starts the run",
     MEGATRON_FILE: "arguments of Megatron-LM, read by launch.sh",
     "plan.json": "the plan: strategy, memory, time, proof; `shardwise` reads it again",
+    "torchtitan_0_2.toml": "the same for torchtitan 0.2, which reads a file",
+    "torchtitan_args.sh": "arguments of torchtitan 0.3, read by launch.sh",
+    "training_arguments.json": "fields of `TrainingArguments`, read by `HfArgumentParser`",
 }
 
 _ATTENTION = (
@@ -29,8 +35,17 @@ _COMPACT = (
 
 def notes(plan: Plan, target: str) -> list[str]:
     """Sentences for the README of `target`, in order."""
-    own = {"deepspeed": _deepspeed, "fsdp": _fsdp, "accelerate": _accelerate, "megatron": _megatron}[target]
-    return [*own(plan)] if target == "megatron" else [*own(plan), _ATTENTION]
+    if target == "slurm":
+        return [*_slurm(plan), *notes(plan, plan.strategy.backend)]
+    own = {
+        "deepspeed": _deepspeed,
+        "fsdp": _fsdp,
+        "accelerate": _accelerate,
+        "megatron": _megatron,
+        "transformers": _transformers,
+        "torchtitan": _torchtitan,
+    }[target]
+    return [*own(plan)] if target in ("megatron", "torchtitan") else [*own(plan), _ATTENTION]
 
 
 def _several(plan: Plan) -> bool:
@@ -66,6 +81,40 @@ def trainer_flags(plan: Plan) -> str:
     if plan.request.training.optimizer == "adamw":
         flags.append("--adam_beta1 0.9 --adam_beta2 0.95 --adam_epsilon 1e-8 --weight_decay 0.1")
     return " ".join(flags)
+
+
+def _transformers(plan: Plan) -> Iterator[str]:
+    if _several(plan):
+        yield "Set `MASTER_ADDR` to the first machine; ranks are numbered machine by machine."
+    yield (
+        "The script reads one JSON file with `HfArgumentParser`, as the examples of transformers do: add "
+        "its own arguments (model, data) to `training_arguments.json`."
+    )
+    yield "The learning rate and its companions are placeholders of your recipe, not decisions of the plan."
+    yield "Bucket sizes stay numbers in the DeepSpeed file: `auto` would take them from the hidden width."
+    yield (
+        "Make the `TrainingArguments` before the model: then ZeRO stage 3 loads it in pieces, and no rank "
+        "holds all of it."
+    )
+
+
+def _torchtitan(plan: Plan) -> Iterator[str]:
+    if _several(plan):
+        yield "Set `MASTER_ADDR` to the first machine; ranks are numbered machine by machine."
+    yield (
+        "Steps and the clipping norm are placeholders; data, tokenizer and learning rate are those of the "
+        "named configuration: arguments behind `bash launch.sh` win over it, not over the file's."
+    )
+    yield (
+        "The named configuration computes the loss in chunks, which needs less memory than the plan prices."
+    )
+
+
+def _slurm(plan: Plan) -> Iterator[str]:
+    yield "Submit the job from this folder with `sbatch job.sbatch`; set `TRAIN_SCRIPT` before."
+    yield "Partition, account and quality of service are your site's: add them to the head of `job.sbatch`."
+    if plan.request.training.total_tokens is None:
+        yield "The request names no number of tokens: the time is that of the first steps."
 
 
 def _fsdp(plan: Plan) -> Iterator[str]:

@@ -83,7 +83,8 @@ def _sequence(plan: Plan) -> str:
 
 def _start(plan: Plan, target: Target) -> str:
     lines = [f"- {note}" for note in notes(plan, target.name)]
-    return "## Start\n\n    bash launch.sh\n\n" + "\n".join(lines)
+    line = "sbatch job.sbatch" if target.name == "slurm" else "bash launch.sh"
+    return f"## Start\n\n    {line}\n\n" + "\n".join(lines)
 
 
 def _watch(plan: Plan) -> str:
@@ -93,7 +94,11 @@ def _watch(plan: Plan) -> str:
         ("peak memory of a card", f"{memory.total_bytes / GIB:.2f} GiB of {memory.usable_bytes / GIB:.2f}"),
         ("at", memory.peak_moment),
         ("verdict", memory.verdict),
-        ("host memory of a machine", f"{memory.host_bytes_per_node / GIB:.1f} GiB"),
+        (
+            "host memory of a machine",
+            f"{memory.host_bytes_per_node / GIB:.1f} GiB of {memory.host_usable_bytes / GIB:.1f}: "
+            f"{memory.host_verdict}",
+        ),
         ("step", f"{time.step_seconds:.3f} s ({band}: {time.uncertainty.basis})"),
         ("tokens", f"{time.tokens_per_second:.0f} /s, {time.tokens_per_second_per_gpu:.0f} /s a card"),
         ("model FLOPs", f"{time.model_tflops_per_gpu:.1f} TFLOP/s a card, MFU {time.mfu:.3f}"),

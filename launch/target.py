@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ..models.strategy import BackendName, Strategy
 from ..models.transformer import Transformer
 from ..plans.plan import Plan
-from . import accelerate, command, deepspeed, fsdp, megatron
+from . import accelerate, command, deepspeed, fsdp, megatron, slurm, torchtitan, transformers
 from .refused import Objection
 
 Narrowing = Mapping[str, object]
@@ -25,13 +25,14 @@ def _any_training(plan: Plan) -> Iterator[Objection]:
 class Target:
     """One client.
 
-    `proof` says what our tests do with such files, with the releases of `packages`. Under each of
+    `backend` is None where plans of every backend are written. `proof` says what our tests do with such
+    files, with the releases of `packages`. Under each of
     `narrowings` a search finds plans that the client can mostly write; they exclude each other.
     `training` are objections to the optimizer or the sequence of a plan.
     """
 
     name: str
-    backend: BackendName
+    backend: BackendName | None
     objections: Callable[[Strategy, Transformer], Iterator[Objection]]
     write: Callable[[Plan], dict[str, str]]
     launch: Callable[[Plan], dict[str, str]]
@@ -41,6 +42,12 @@ class Target:
     training: Callable[[Plan], Iterator[Objection]] = _any_training
 
 
+def _nothing(plan: Plan) -> dict[str, str]:
+    """No files beside those written."""
+    del plan
+    return {}
+
+
 _UNCUT: Narrowing = {
     "backend": "fsdp",
     "tensor_parallel": 1,
@@ -48,6 +55,8 @@ _UNCUT: Narrowing = {
     "offload_optimizer": "none",
     "offload_params": "none",
 }
+
+_TOGETHER: Narrowing = {"offload_optimizer": "none", "offload_params": "none"}
 
 TARGETS = {
     target.name: target
@@ -93,6 +102,42 @@ TARGETS = {
             ("Megatron-LM",),
             ({"backend": "megatron"},),
             megatron.training_objections,
+        ),
+        Target(
+            "transformers",
+            "deepspeed",
+            transformers.objections,
+            transformers.write,
+            command.transformers,
+            "loaded in our tests",
+            ("transformers", "deepspeed", "torch"),
+            ({"backend": "deepspeed"},),
+            transformers.training_objections,
+        ),
+        Target(
+            "torchtitan",
+            "fsdp",
+            torchtitan.objections,
+            torchtitan.write,
+            command.torchtitan,
+            "read by its own parser, not run, in our tests",
+            ("torchtitan",),
+            tuple(
+                {"backend": "fsdp", "gradient_dtype": "fp32", "recompute": word, **_TOGETHER}
+                for word in ("none", "selective", "full")
+            ),
+            torchtitan.training_objections,
+        ),
+        Target(
+            "slurm",
+            None,
+            slurm.objections,
+            slurm.write_all,
+            _nothing,
+            "run on two machines of a real Slurm with made-up cards",
+            ("Slurm",),
+            ({},),
+            slurm.training_objections,
         ),
     )
 }

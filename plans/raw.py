@@ -52,29 +52,40 @@ def raw_of(text: str, name: str) -> Raw:
     Raises `InputError` for what is neither, holds a key twice, or is nested too deeply.
     """
     is_json = text.lstrip("\ufeff \t\r\n").startswith(("{", "[{"))
-    tree = parse_json(text, "request", name) if is_json else _toml(text, name)
-    wrong = _unreadable(tree)
-    if wrong:
-        raise InputError("request", name, name, wrong, code="bad-file")
-    lines = json_lines(text) if is_json else toml_lines(text)
+    tree, lines = (json_tables if is_json else toml_tables)(text, name, "request")
     return Raw(tree, {path: f"{name}:{line}" for path, line in lines.items()})
 
 
-def _toml(text: str, name: str) -> dict[str, Any]:
+def json_tables(text: str, name: str, field: str) -> tuple[dict[str, Any], dict[str, int]]:
+    """The JSON object in `text`, and the line of each key by its dotted path."""
+    return _touchable(parse_json(text, field, name), name, field), json_lines(text)
+
+
+def toml_tables(text: str, name: str, field: str) -> tuple[dict[str, Any], dict[str, int]]:
+    """The TOML tables in `text`, and the line of each key by its dotted path."""
+    return _touchable(_toml(text, name, field), name, field), toml_lines(text)
+
+
+def _toml(text: str, name: str, field: str) -> dict[str, Any]:
     if len(text) > LARGEST_TOML:
-        raise InputError("request", name, name, f"is longer than {LARGEST_TOML} characters", code="too-large")
+        raise InputError(field, name, name, f"is longer than {LARGEST_TOML} characters", code="too-large")
     if _DOTTED.search(text):
-        raise InputError("request", name, name, "is nested too deeply", code="bad-file")
+        raise InputError(field, name, name, "is nested too deeply", code="bad-file")
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise InputError("request", name, name, f"is not TOML: {error}", code="bad-file") from None
+        raise InputError(field, name, name, f"is not TOML: {error}", code="bad-file") from None
     except RecursionError:
-        raise InputError("request", name, name, "is nested too deeply", code="bad-file") from None
+        raise InputError(field, name, name, "is nested too deeply", code="bad-file") from None
     except ValueError:
-        raise InputError(
-            "request", name, name, "holds a value that cannot be read", code="bad-file"
-        ) from None
+        raise InputError(field, name, name, "holds a value that cannot be read", code="bad-file") from None
+
+
+def _touchable(tree: dict[str, Any], name: str, field: str) -> dict[str, Any]:
+    wrong = _unreadable(tree)
+    if wrong:
+        raise InputError(field, name, name, wrong, code="bad-file")
+    return tree
 
 
 def _unreadable(tree: object) -> str:

@@ -50,6 +50,15 @@ FOLDERS: dict[str, tuple[str, Strategy]] = {
         "accelerate",
         fsdp(2, 8, gradient_dtype="bf16", software_stack="fsdp-compile-2024", gradient_accumulation_steps=4),
     ),
+    "transformers_two_machines": (
+        "transformers",
+        deepspeed(
+            2, 16, offload_optimizer="cpu", loss_kernel="chunked", gradient_accumulation_steps=4,
+            stages=stage(recompute_full_layers=4, offloaded_layers=4),
+        ),
+    ),
+    "slurm_fsdp_two_machines": ("slurm", fsdp(3, 16, shard_group_size=8)),
+    "slurm_deepspeed_two_machines": ("slurm", deepspeed(1, 16)),
     "megatron_two_machines": (
         "megatron",
         megatron(
@@ -121,6 +130,7 @@ def test_the_readme_says_what_to_expect(name: str) -> None:
     text = emit(plan(strategy), target)["README.md"]
 
     assert "| peak memory of a card | 0.00 GiB of 0.01 |" in text
+    assert "| host memory of a machine | 1.0 GiB of 1024.0: fits |" in text
     assert "| step | 0.250 s (0.200 to 0.300: made by hand) |" in text
     assert "| tokens | 1024 /s, 256 /s a card |" in text
     assert "MFU 0.400" in text
@@ -160,9 +170,11 @@ def test_a_world_that_leaves_a_machine_half_empty_is_refused() -> None:
         emit(made, "fsdp")
 
 
-def test_the_targets_are_four() -> None:
-    """One backend may have several targets."""
-    assert targets() == ("deepspeed", "fsdp", "accelerate", "megatron")
+def test_the_targets_are_seven() -> None:
+    """One backend may have several targets, and a job is written around those of any."""
+    of_all = ("deepspeed", "fsdp", "accelerate", "megatron", "transformers", "torchtitan", "slurm")
+
+    assert targets() == of_all
 
 
 @pytest.mark.parametrize("target", targets())
@@ -175,7 +187,8 @@ def test_narrowings_are_values_of_choose(target: str) -> None:
         narrowed.append(request.changed(changes, origin="test"))
 
     assert narrowed and all(isinstance(each, Request) for each in narrowed)
-    assert all(each.choose.backend == (TARGETS[target].backend,) for each in narrowed)
+    backend = TARGETS[target].backend
+    assert all(each.choose.backend == (None if backend is None else (backend,)) for each in narrowed)
     assert len({each.inputs_hash() for each in narrowed}) == len(narrowed)
 
 
@@ -190,10 +203,10 @@ def test_accelerate_is_searched_with_and_without_recomputation() -> None:
 @pytest.mark.parametrize(
     ("strategy", "names"),
     [
-        (deepspeed(3, 8), ("deepspeed",)),
-        (fsdp(3, 8), ("fsdp",)),
-        (fsdp(3, 8, gradient_dtype="bf16"), ("fsdp", "accelerate")),
-        (megatron(1, 8), ("megatron",)),
+        (deepspeed(3, 8), ("deepspeed", "transformers", "slurm")),
+        (fsdp(3, 8), ("fsdp", "slurm")),
+        (fsdp(3, 8, gradient_dtype="bf16"), ("fsdp", "accelerate", "slurm")),
+        (megatron(1, 8), ("megatron", "slurm")),
         (megatron(1, 8, loss_kernel="chunked"), ()),
     ],
 )

@@ -19,8 +19,8 @@ LOSSES = {"eager", "compiled"}
 def objections(strategy: Strategy, model: Transformer) -> Iterator[Objection]:
     """Each choice that `fsdp_plan.py` cannot carry."""
     yield from backend_objections(strategy, "fsdp")
-    yield from _sharding(strategy)
-    yield from _offload(strategy)
+    yield from sharding_objections(strategy)
+    yield from offload_objections(strategy)
     if strategy.tensor_parallel > 1:
         yield from _tensor(strategy, model)
     elif strategy.sequence_parallel:
@@ -35,7 +35,8 @@ def compiled(strategy: Strategy) -> bool:
     return stack(strategy.software_stack).activation_set == "fused"
 
 
-def _sharding(strategy: Strategy) -> Iterator[Objection]:
+def sharding_objections(strategy: Strategy) -> Iterator[Objection]:
+    """Shard groups that make no mesh, and stages that say otherwise than their resharding."""
     ranks, group = strategy.data_parallel, strategy.shard_group_size
     if ranks % group:
         yield Objection("shard_group_size", group, f"a mesh needs a divisor of data_parallel, {ranks}")
@@ -44,7 +45,8 @@ def _sharding(strategy: Strategy) -> Iterator[Objection]:
         yield Objection("reshard_after_forward", strategy.reshard_after_forward, reason)
 
 
-def _offload(strategy: Strategy) -> Iterator[Objection]:
+def offload_objections(strategy: Strategy) -> Iterator[Objection]:
+    """States that FSDP cannot move apart."""
     if strategy.offload_params != strategy.offload_optimizer:
         reason = "FSDP offloads weights, gradients and optimizer states together"
         yield Objection("offload_optimizer", strategy.offload_optimizer, reason)

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from ...plans.plan import Plan
 from ..label import label
 from ..releases import read_in
+from ..steps import steps_of
 from .arguments import attention_args, expert_args, memory_args, model_args, parallel_args, precision_args
 from .families import known
 from .schema import DataArgs, MegatronArgs, RecipeArgs, StepArgs
@@ -18,8 +19,6 @@ FILE = "megatron_args.sh"
 WHOLE = "MEGATRON_ARGS"
 LR_PLACEHOLDER = 1e-4
 """The learning rate is no decision of a plan: training recipes replace it."""
-FIRST_STEPS = 50
-"""Steps where the request names no number of tokens: enough to see memory and speed."""
 
 _MEANING = {
     "model": "The model.",
@@ -91,10 +90,9 @@ def _recipe(plan: Plan) -> RecipeArgs:
     training, model = plan.request.training, plan.request.model
     adam = training.optimizer != "sgd"
     routed = any(kind.feed_forward.experts for kind in model.kinds)
-    steps = -(-training.total_tokens // training.tokens) if training.total_tokens else FIRST_STEPS
     return RecipeArgs.model_validate(
         {
-            "train_iters": steps,
+            "train_iters": steps_of(training),
             "lr": LR_PLACEHOLDER,
             "lr_decay_style": "cosine",
             "lr_warmup_fraction": 0.01,

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # tiny-llama on 1 x 4 H100-SXM-80GB. Run it on the machine.
 # TRAIN_SCRIPT is the path of Megatron-LM's pretrain_gpt.py; further arguments are handed to it.
+# assumes: software_stack=megatron-bridge-2025
 set -euo pipefail
 here="$(cd "$(dirname "$0")" && pwd)"
 export PYTHONPATH="$here${PYTHONPATH:+:$PYTHONPATH}"
 export PYTORCH_CUDA_ALLOC_CONF="${PYTORCH_CUDA_ALLOC_CONF:-expandable_segments:True}"
-source "$here/megatron_args.sh"
 export CUDA_DEVICE_MAX_CONNECTIONS="${CUDA_DEVICE_MAX_CONNECTIONS:-1}"
+source "$here/megatron_args.sh"
 torchrun --nnodes=1 --nproc-per-node=4 \
   --standalone \
   "${TRAIN_SCRIPT:-pretrain_gpt.py}" \

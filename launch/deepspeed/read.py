@@ -1,0 +1,123 @@
+"""Reading a `ds_config.json`, or its Hugging Face dialect with `auto`, back to choices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...inputs import InputError
+from ..bundle import Bundle, whole
+from ..documents import Document
+from ..trainer import Trainer
+
+UNPRICED: dict[str, tuple[object, str]] = {
+    "zero_optimization.zero_hpz_partition_size": (1, "a second copy of the weights (hpZ) is not priced"),
+    "zero_optimization.mics_shard_size": (None, "MiCS is gone from DeepSpeed"),
+    "tensor_parallel.autotp_size": (1, "AutoTP is not priced; it needs equal data on each rank of a group"),
+    "sequence_parallel_size": (1, "Ulysses sequence parallel is not priced"),
+    "zero_optimization.offload_optimizer.ratio": (1.0, "offload of a part of the states is not priced"),
+    "zero_optimization.zero_quantized_weights": (False, "gathers of quantized weights are not priced"),
+    "zero_optimization.zero_quantized_gradients": (False, "quantized gradients are not priced"),
+}
+"""Keys whose other values the ledger has no price for, with the one it has."""
+
+
+def fields(bundle: Bundle, file: Document, cards: int) -> dict[str, Any]:
+    """Choices of `file` by their name in `Strategy`; what it leaves open is left out."""
+    for path, (priced, reason) in UNPRICED.items():
+        if file.get(path) not in (None, priced):
+            raise file.wrong(path, reason, () if priced is None else (str(priced).lower(),))
+    trainer = Trainer(bundle)
+    stage = _stage(file)
+    precision = _precision(file, trainer)
+    found: dict[str, Any] = {"backend": "deepspeed", "zero_stage": stage, "precision": precision}
+    found |= _batch(file, trainer, bundle.world() or cards)
+    gradients = file.get("data_types.grad_accum_dtype")
+    found["gradient_dtype"] = gradients or precision
+    if gradients not in (None, "fp32", "fp16", "bf16"):
+        raise file.wrong("data_types.grad_accum_dtype", "is no type of gradients", ("fp32", "bf16"))
+    found["reshard_after_forward"] = stage == 3
+    found["offload_optimizer"] = _place(file, "offload_optimizer")
+    found["offload_params"] = _place(file, "offload_param")
+    found["recompute"] = "full" if _recomputes(file, trainer) else "none"
+    found["loss_kernel"] = "chunked" if trainer.switch("use_liger_kernel") else "hf-eager"
+    return found
+
+
+def _stage(file: Document) -> int:
+    block = file.get("zero_optimization")
+    if block is not None and not isinstance(block, dict):
+        raise file.wrong("zero_optimization", "must be a table with a stage")
+    stage = file.get("zero_optimization.stage")
+    if stage is not None and (not isinstance(stage, int) or isinstance(stage, bool) or not 0 <= stage <= 3):
+        raise file.wrong("zero_optimization.stage", "must be a number", ("0", "1", "2", "3"))
+    return stage or 0
+
+
+def _precision(file: Document, trainer: Trainer) -> str:
+    chosen = []
+    for word in ("bf16", "fp16"):
+        enabled = file.get(f"{word}.enabled")
+        if enabled == "auto":
+            enabled = trainer.switch(word)
+        if not isinstance(enabled, bool | None):
+            raise file.wrong(f"{word}.enabled", "must be true or false", ("true", "false"))
+        chosen += [word] * bool(enabled)
+    if len(chosen) > 1:
+        raise file.wrong("fp16.enabled", "bf16 and fp16 exclude each other", ("false",))
+    return chosen[0] if chosen else "fp32"
+
+
+def _batch(file: Document, trainer: Trainer, world: int) -> dict[str, int]:
+    """Micro-batch, accumulation and data parallel from the numbers given, of which two make the third."""
+    names = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
+    total, micro, steps = (_count(file, name) for name in names)
+    if file.get(names[1]) == "auto":
+        micro = trainer.micro_batch(file.where(names[1]))
+    if file.get(names[2]) == "auto":
+        steps = trainer.number("gradient_accumulation_steps") or 1
+    if micro is None and total is None:
+        raise file.wrong("train_micro_batch_size_per_gpu", "no batch size is given", ("1",))
+    if micro is None or (steps is None and total is not None):
+        assert total is not None
+        known = micro or steps or 1
+        rest, left = divmod(total, known * world)
+        if left or not rest:
+            reason = f"is no multiple of {known} on each of {world} ranks"
+            raise file.wrong("train_batch_size", reason)
+        micro, steps = (micro, rest) if micro else (rest, known)
+    steps = steps or 1
+    if total is None:
+        return {"micro_batch_size": micro, "gradient_accumulation_steps": steps, "data_parallel": world}
+    ranks, left = divmod(total, micro * steps)
+    if left or not ranks:
+        reason = f"is no multiple of {micro} a rank times {steps} accumulated"
+        raise file.wrong("train_batch_size", reason, (str(micro * steps * world),))
+    return {"micro_batch_size": micro, "gradient_accumulation_steps": steps, "data_parallel": ranks}
+
+
+def _count(file: Document, name: str) -> int | None:
+    value = file.get(name)
+    if value is None or value == "auto":
+        return None
+    found = whole(value, name, file.where(name))
+    if found < 1:
+        raise file.wrong(name, "must be at least 1", ("1",))
+    return found
+
+
+def _place(file: Document, block: str) -> str:
+    path = f"zero_optimization.{block}"
+    device = file.get(f"{path}.device")
+    if file.get(path) is None or device in (None, "none"):
+        return "none"
+    if device != "cpu":
+        reason = "offload is priced to host memory only" if device == "nvme" else "is no device of offload"
+        raise InputError(f"{path}.device", device, file.where(f"{path}.device"), reason, legal=["cpu"])
+    return "cpu"
+
+
+def _recomputes(file: Document, trainer: Trainer) -> bool:
+    """The trainer's switch where its arguments are there, else the block that we write for it."""
+    if trainer.given:
+        return trainer.switch("gradient_checkpointing")
+    return isinstance(file.get("activation_checkpointing.number_checkpoints"), int)

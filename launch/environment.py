@@ -1,0 +1,29 @@
+"""Environment variables a plan needs, with the reason for each."""
+
+from __future__ import annotations
+
+from ..plans.plan import Plan
+from .shape import shape
+
+ALLOCATOR = "expandable_segments:True"
+"""Lets PyTorch's allocator grow its segments, which gathers of changing size would fragment."""
+
+
+def settings(plan: Plan) -> dict[str, str]:
+    """Values by name, in the order written; each gives way to what the user has set.
+
+    Megatron-LM wants kernels of a card in one queue, so that communication starts before its compute
+    (`CUDA_DEVICE_MAX_CONNECTIONS`). Machines that share one NVLink domain are priced over it: NCCL then
+    must use it (`NCCL_MNNVL_ENABLE`) instead of falling back to the network.
+    """
+    found = {"PYTORCH_CUDA_ALLOC_CONF": ALLOCATOR}
+    if plan.strategy.backend == "megatron":
+        found["CUDA_DEVICE_MAX_CONNECTIONS"] = "1"
+    if plan.request.cluster.node.domain_nodes > 1 and shape(plan).nodes > 1:
+        found["NCCL_MNNVL_ENABLE"] = "1"
+    return found
+
+
+def deepspeed_env(plan: Plan) -> str:
+    """`.deepspeed_env`: what the deepspeed launcher must hand to the other machines over ssh."""
+    return "".join(f"{name}={value}\n" for name, value in settings(plan).items())

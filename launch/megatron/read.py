@@ -1,0 +1,213 @@
+"""Reading Megatron-LM's arguments, from a script, a list or a YAML file, back to choices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...inputs import InputError
+from ...models.transformer import Transformer
+from ..bundle import Bundle, Given, whole
+from ..documents import Document
+from .layout import layers_of
+
+UNPRICED = {
+    "use_megatron_fsdp": "Megatron FSDP is not priced; --use-distributed-optimizer is",
+    "use_torch_fsdp2": "FSDP2 inside Megatron-LM is not priced; --use-distributed-optimizer is",
+    "use_custom_fsdp": "Megatron FSDP is not priced; --use-distributed-optimizer is",
+    "fp4_format": "4-bit products are not priced under Megatron-LM",
+    "cpu_offloading": "offload of activations is not priced",
+    "hybrid_context_parallel": "hybrid context parallel is not priced",
+}
+"""Switches the ledger has no price for."""
+
+
+class Arguments:
+    """All arguments of a bundle: flags of scripts, and the leaves of a YAML file."""
+
+    def __init__(self, bundle: Bundle) -> None:
+        self.bundle = bundle
+        file = bundle.of("megatron")
+        self.leaves: dict[str, Given] = {}
+        if file is not None and file.kind != "script":
+            self._flatten(file, file.values, "")
+
+    def _flatten(self, file: Document, table: dict[str, Any], path: str) -> None:
+        for key, value in table.items():
+            inner = f"{path}.{key}" if path else key
+            if isinstance(value, dict):
+                self._flatten(file, value, inner)
+            else:
+                self.leaves[key.replace("-", "_")] = Given([str(value)], file.where(inner))
+
+    def given(self, name: str) -> Given | None:
+        """The words behind an argument and their place."""
+        found = self.bundle.argument(name) or self.leaves.get(name)
+        return None if found and found.value and found.value[0] in ("None", "null") else found
+
+    def number(self, name: str, default: int | None = None) -> int | None:
+        """A whole number."""
+        found = self.given(name)
+        if found is None or not found.value or found.value[0].startswith("$"):
+            return default
+        number = whole(found.value[0], name, found.where)
+        if number < 1:
+            raise InputError(name, number, found.where, "must be at least 1", legal=["1"])
+        return number
+
+    def count(self, name: str, default: int = 1) -> int:
+        """A whole number that has a default."""
+        return self.number(name, default) or default
+
+    def switch(self, name: str) -> bool:
+        """Whether a switch is set."""
+        found = self.given(name)
+        return found is not None and (not found.value or found.value[0] != "False")
+
+    def word(self, name: str) -> str | None:
+        """The first word."""
+        found = self.given(name)
+        return None if found is None or not found.value else found.value[0]
+
+    def wrong(self, name: str, reason: str, legal: tuple[str, ...] = ()) -> InputError:
+        """The error of an argument."""
+        found = self.given(name)
+        value = " ".join(found.value[:3]) if found else "nothing"
+        origin = found.where if found else "arguments"
+        return InputError(f"--{name.replace('_', '-')}", value or "set", origin, reason, legal=legal)
+
+
+def fields(bundle: Bundle, model: Transformer, cards: int) -> dict[str, Any]:
+    """Choices by their name in `Strategy`, for `model` on `cards` where no launcher says how many."""
+    args = Arguments(bundle)
+    for name, reason in UNPRICED.items():
+        if args.switch(name):
+            raise args.wrong(name, reason)
+    _same_model(args, model)
+    tensor, context = args.count("tensor_model_parallel_size"), args.count("context_parallel_size")
+    stages = args.count("pipeline_model_parallel_size")
+    world = bundle.world() or cards
+    ranks, left = divmod(world, tensor * context * stages)
+    if left or not ranks:
+        reason = f"{tensor} x {stages} x {context} ranks do not divide {world}"
+        raise args.wrong("tensor_model_parallel_size", reason)
+    micro = args.count("micro_batch_size")
+    total = args.number("global_batch_size")
+    sharded = args.switch("use_distributed_optimizer")
+    routed = any(kind.feed_forward.experts for kind in model.kinds)
+    layers, chunks = _layers(args, model, stages)
+    found: dict[str, Any] = {
+        "backend": "megatron",
+        "data_parallel": ranks,
+        "tensor_parallel": tensor,
+        "pipeline_parallel": stages,
+        "context_parallel": context,
+        "expert_parallel": args.count("expert_model_parallel_size") if routed else 1,
+        "expert_tensor_parallel": args.count("expert_tensor_parallel_size", tensor) if routed else 1,
+        "virtual_pipeline": chunks,
+        "zero_stage": int(sharded),
+        "shard_group_size": ranks * context if sharded else 1,
+        "reshard_after_forward": False,
+        "sequence_parallel": args.switch("sequence_parallel") and tensor > 1,
+        "micro_batch_size": micro,
+        "rank_order": "tp-cp-pp-dp" if args.switch("use_tp_pp_dp_mapping") and stages > 1 else "tp-cp-dp-pp",
+        "stages": _stages(args, layers, chunks),
+        "offload_optimizer": _offload(args),
+        **_precision(args),
+    }
+    if total is not None:
+        steps, left = divmod(total, micro * ranks)
+        if left or not steps:
+            raise args.wrong("global_batch_size", f"is no multiple of {micro} x {ranks} data-parallel ranks")
+        found["gradient_accumulation_steps"] = steps
+    return found
+
+
+def _same_model(args: Arguments, model: Transformer) -> None:
+    """Refuses arguments of another model than the request's."""
+    first = model.kinds[0].attention
+    known = {
+        "num_layers": model.layers,
+        "hidden_size": model.hidden_size,
+        "num_attention_heads": getattr(first, "heads", None),
+    }
+    for name, expected in known.items():
+        said = args.number(name)
+        if said is not None and expected is not None and said != expected:
+            raise args.wrong(name, f"the model of the request has {expected}", (str(expected),))
+
+
+def _layers(args: Arguments, model: Transformer, stages: int) -> tuple[list[int], int]:
+    """(layers of each stage, chunks of a stage)."""
+    spelt = args.word("pipeline_model_parallel_layout")
+    if spelt is not None:
+        return _spelt(args, spelt, stages)
+    first, last = (args.number(f"decoder_{end}_pipeline_num_layers") for end in ("first", "last"))
+    ends, middle = (first or 0) + (last or 0), stages - (first is not None) - (last is not None)
+    each, left = divmod(model.layers - ends, middle) if middle else (0, model.layers - ends)
+    if left or each < 0:
+        reason = f"{model.layers} layers make no {stages} stages: state a layout"
+        raise args.wrong("pipeline_model_parallel_size", reason)
+    sizes = [*[first] * (first is not None), *[each] * middle, *[last] * (last is not None)]
+    chunks = args.number("num_virtual_stages_per_pipeline_rank")
+    per_chunk = args.number("num_layers_per_virtual_pipeline_stage")
+    if chunks is None and per_chunk is not None:
+        chunks = each // per_chunk
+    return [size or 0 for size in sizes], chunks or 1
+
+
+def _spelt(args: Arguments, spelt: str, stages: int) -> tuple[list[int], int]:
+    try:
+        sizes = layers_of(spelt)
+    except ValueError as error:
+        raise args.wrong("pipeline_model_parallel_layout", str(error)) from None
+    chunks, left = divmod(len(sizes), stages)
+    if left or not chunks:
+        raise args.wrong("pipeline_model_parallel_layout", f"its chunks are no multiple of {stages} stages")
+    return [sum(sizes[stage::stages]) for stage in range(stages)], chunks
+
+
+def _stages(args: Arguments, layers: list[int], chunks: int) -> list[dict[str, int]]:
+    """Layers of each stage with those recomputed and offloaded."""
+    granularity = args.word("recompute_granularity")
+    if args.switch("recompute_activations"):
+        granularity = "selective"
+    if granularity not in (None, "full", "selective"):
+        raise args.wrong("recompute_granularity", "is no granularity", ("full", "selective"))
+    number = args.count("recompute_num_layers") * chunks
+    uniform = args.word("recompute_method") == "uniform"
+    if granularity == "full" and args.word("recompute_method") not in ("uniform", "block"):
+        raise args.wrong("recompute_method", "full recomputation needs a method", ("uniform", "block"))
+    offloaded = _offload(args) == "cpu"
+    return [
+        {
+            "layers": held,
+            "recompute_full_layers": (held if uniform else min(number, held)) if granularity == "full" else 0,
+            "recompute_selective_layers": held if granularity == "selective" else 0,
+            "offloaded_layers": held if offloaded else 0,
+        }
+        for held in layers
+    ]
+
+
+def _offload(args: Arguments) -> str:
+    if not args.switch("optimizer_cpu_offload"):
+        return "none"
+    share = args.word("optimizer_offload_fraction")
+    if share is not None and share.rstrip("0") not in ("1.", "1"):
+        raise args.wrong("optimizer_offload_fraction", "a part of the states is not priced", ("1.0",))
+    return "cpu"
+
+
+def _precision(args: Arguments) -> dict[str, Any]:
+    eight = args.word("fp8_recipe") if args.word("fp8_format") or args.switch("fp8") else None
+    if args.switch("fp16"):
+        return {"precision": "fp16", "gradient_dtype": "fp16"}
+    if not args.switch("bf16"):
+        return {"precision": "fp32", "gradient_dtype": "fp32"}
+    short = args.switch("grad_reduce_in_bf16")
+    found: dict[str, Any] = {"precision": "bf16", "gradient_dtype": "bf16" if short else "fp32"}
+    if args.word("fp8_format") is not None:
+        found["precision"] = "mxfp8" if eight == "mxfp8" else "fp8"
+        if eight == "delayed":
+            found["software_stack"] = "nemo-2024"
+    return found

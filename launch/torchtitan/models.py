@@ -1,0 +1,56 @@
+"""The models torchtitan has a configuration for, known by their widths."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib.resources import files
+
+from ...inputs import Frozen
+from ...models.mixers import Attention
+from ...models.transformer import Transformer
+
+
+class Known(Frozen):
+    """`module` and `config` are words of torchtitan 0.3, `module` and `flavor` of 0.2."""
+
+    module: str
+    config: str
+    flavor: str
+    family: str
+    layers: int
+    hidden_size: int
+    heads: int
+    kv_heads: int
+    width: int
+    vocab_size: int
+    tied: bool
+
+
+@cache
+def models() -> tuple[Known, ...]:
+    """All of them."""
+    found = json.loads((files(__package__) / "models.json").read_text(encoding="utf-8"))
+    return tuple(Known.model_validate(entry) for entry in found["models"])
+
+
+def known(model: Transformer) -> Known | None:
+    """The configuration that trains `model`, None where torchtitan has none.
+
+    >>> known(Transformer.preset("llama-3.1-8b")).config
+    'llama3_8b'
+    """
+    if len(model.kinds) != 1 or not isinstance(model.kinds[0].attention, Attention):
+        return None
+    mixer, forward = model.kinds[0].attention, model.kinds[0].feed_forward
+    words = {
+        "family": model.family,
+        "layers": model.layers,
+        "hidden_size": model.hidden_size,
+        "heads": mixer.heads,
+        "kv_heads": mixer.kv_heads,
+        "width": forward.width,
+        "vocab_size": model.vocab_size,
+        "tied": model.tied_embeddings,
+    }
+    return next((each for each in models() if each.model_dump(include=set(words)) == words), None)

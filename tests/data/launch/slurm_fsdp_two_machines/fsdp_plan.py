@@ -1,0 +1,217 @@
+"""How to lay tiny-llama out on 16 cards with FSDP2.
+
+Written by shardwise; the plan is in plan.json. Tested with torch 2.13.0, transformers 5.24.0.
+A training script does
+
+    mesh = fsdp_plan.make_mesh()
+    model = fsdp_plan.apply(model, mesh)       # the model in float32, the same on every rank
+    rank, count = fsdp_plan.data_rank(mesh)    # for the sampler of the data
+    optimizer = torch.optim.AdamW(model.parameters(), lr=..., fused=True)
+    for batches in ...:                        # GRADIENT_ACCUMULATION_STEPS of (tokens, next tokens)
+        loss = fsdp_plan.step(model, optimizer, batches, max_norm=1.0)
+"""
+
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.fsdp import (
+    CPUOffloadPolicy,
+    MixedPrecisionPolicy,
+    OffloadPolicy,
+    fully_shard,
+)
+from torch.distributed.tensor import DTensor
+
+
+WORLD_SIZE = 16
+AXES = {"dp_replicate": 2, "dp_shard": 8}
+LAYERS = 4
+PARAMETERS = 180800
+MICRO_BATCH_SIZE = 1
+GRADIENT_ACCUMULATION_STEPS = 1
+GLOBAL_BATCH_SIZE = 16
+SEQUENCE_LENGTH = 32
+COMPUTE_DTYPE = torch.bfloat16
+REDUCE_DTYPE = torch.float32
+RESHARD_AFTER_FORWARD = True
+RECOMPUTE_FULL_LAYERS = 0
+RECOMPUTE_SELECTIVE_LAYERS = 0
+OFFLOAD_ROOT = False
+OFFLOADED_LAYERS = 0
+SEQUENCE_PARALLEL = False
+COMPILED_LAYERS = False
+COMPILED_LOSS = False
+
+
+def device_type() -> str:
+    """Where this rank computes: cuda where there is one, else cpu (for a dry run with gloo)."""
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def start_ranks(world_size: int) -> None:
+    """Join the process group if nobody has, and refuse a world the plan was not made for."""
+    if not dist.is_initialized():
+        if torch.cuda.is_available():
+            torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+        dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
+    if dist.get_world_size() != world_size:
+        raise RuntimeError(f"this plan is for {world_size} ranks, {dist.get_world_size()} were started")
+
+
+def mesh_of(axes: Mapping[str, int]) -> DeviceMesh:
+    """A mesh with the axes of the plan, the last one over neighbouring ranks."""
+    return init_device_mesh(device_type(), tuple(axes.values()), mesh_dim_names=tuple(axes))
+
+
+def data_coordinate(mesh: DeviceMesh, axes: Mapping[str, int]) -> tuple[int, int]:
+    """(rank, count) for a data sampler: ranks of one tensor-parallel group get the same rank."""
+    rank, count = 0, 1
+    for name in (name for name in axes if name != "tp"):
+        rank, count = rank * axes[name] + mesh.get_local_rank(name), count * axes[name]
+    return rank, count
+
+
+def decoder_layers(model: nn.Module, count: int) -> nn.ModuleList:
+    """The model's stack of layers: the outermost list of exactly `count` modules."""
+    found = {name: part for name, part in model.named_modules() if isinstance(part, nn.ModuleList)}
+    right = sorted((name for name, part in found.items() if len(part) == count), key=lambda n: n.count("."))
+    if not right:
+        met = ", ".join(f"{name} ({len(part)})" for name, part in found.items()) or "none"
+        raise ValueError(f"this plan is for {count} layers; lists of modules in this model: {met}")
+    return found[right[0]]
+
+
+def check_model(model: nn.Module, parameters: int) -> None:
+    """Refuse a model more than 1 % off in size, or one whose weights are not float32."""
+    weights = list(model.parameters())
+    counted = sum(weight.numel() for weight in weights)
+    if abs(counted - parameters) * 100 > parameters:
+        raise ValueError(f"this plan is for {parameters} parameters, the model has {counted}")
+    if any(weight.dtype != torch.float32 for weight in weights):
+        raise ValueError(
+            "load the model in float32: the plan shards float32 weights and casts them per layer"
+        )
+    config = getattr(model, "config", None)
+    if config is not None:
+        config.use_cache = False  # a key-value cache would be filled twice by recomputation
+
+
+def loss_context() -> AbstractContextManager[None]:
+    """Around forward and backward: nothing, as each rank holds whole logits."""
+    return nullcontext()
+
+
+def shard_layers(
+    model: nn.Module,
+    layers: nn.ModuleList,
+    mesh: DeviceMesh,
+    precision: MixedPrecisionPolicy,
+    reshard_after_forward: bool,
+    offload_root: bool,
+    offloaded_layers: int,
+) -> None:
+    """Shard each layer, then the root (embedding, final norm, head), which stays gathered in a step.
+
+    With `offload_root` the root and the last `offloaded_layers` layers live in host memory.
+    """
+    axes = tuple(name for name in mesh.mesh_dim_names if name != "tp")
+    host = CPUOffloadPolicy(pin_memory=torch.cuda.is_available())
+    for index, layer in enumerate(layers):
+        fully_shard(
+            layer,
+            mesh=mesh[axes],
+            mp_policy=precision,
+            offload_policy=host if index >= len(layers) - offloaded_layers else OffloadPolicy(),
+            reshard_after_forward=reshard_after_forward,
+        )
+    root = host if offload_root else OffloadPolicy()
+    fully_shard(model, mesh=mesh[axes], mp_policy=precision, offload_policy=root)
+
+
+def cross_entropy(logits: torch.Tensor, following: torch.Tensor) -> torch.Tensor:
+    """Mean cross entropy of the next tokens, in float32; -100 marks tokens left out."""
+    return nn.functional.cross_entropy(logits.flatten(0, 1).float(), following.flatten())
+
+
+def local_value(loss: torch.Tensor) -> torch.Tensor:
+    """The number in `loss`, off the graph."""
+    return (loss.full_tensor() if isinstance(loss, DTensor) else loss).detach()
+
+
+def clip_gradients(parameters: Iterable[nn.Parameter], max_norm: float) -> torch.Tensor:
+    """Scale gradients so that their norm over all ranks is at most `max_norm`; returns the norm before.
+
+    Weights may live on different meshes and devices, which torch's own function does not allow.
+    """
+    groups: dict[object, list[torch.Tensor]] = {}
+    for weight in parameters:
+        if weight.grad is not None:
+            key = weight.grad.device_mesh if isinstance(weight.grad, DTensor) else None
+            groups.setdefault((key, weight.grad.device), []).append(weight.grad)
+    norms = [local_value(nn.utils.get_total_norm(grads)) for grads in groups.values()]
+    norm = torch.linalg.vector_norm(torch.stack([value.to(norms[0].device) for value in norms]))
+    scale = torch.clamp(max_norm / (norm + 1e-6), max=1.0)
+    for grads in groups.values():
+        for grad in grads:
+            local = grad.to_local() if isinstance(grad, DTensor) else grad
+            local.mul_(scale.to(local.device))
+    return norm
+
+
+def check_world() -> None:
+    """Join the process group; refuse a number of ranks other than the plan's."""
+    start_ranks(WORLD_SIZE)
+
+
+def make_mesh() -> DeviceMesh:
+    """The plan's mesh over all ranks."""
+    check_world()
+    return mesh_of(AXES)
+
+
+def data_rank(mesh: DeviceMesh) -> tuple[int, int]:
+    """(rank, count) among those who read different data."""
+    return data_coordinate(mesh, AXES)
+
+
+def apply(model: nn.Module, mesh: DeviceMesh) -> nn.Module:
+    """Lay `model` out as planned, in place; make the optimizer afterwards."""
+    layers = decoder_layers(model, LAYERS)
+    check_model(model, PARAMETERS)
+    precision = MixedPrecisionPolicy(param_dtype=COMPUTE_DTYPE, reduce_dtype=REDUCE_DTYPE)
+    offload = OFFLOAD_ROOT, OFFLOADED_LAYERS
+    shard_layers(model, layers, mesh, precision, RESHARD_AFTER_FORWARD, *offload)
+    return model
+
+
+token_loss = cross_entropy
+
+
+def step(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    batches: Iterable[tuple[torch.Tensor, torch.Tensor]],
+    max_norm: float,
+) -> torch.Tensor:
+    """One optimizer step over the micro-batches of this rank; returns its mean loss.
+
+    A micro-batch is (tokens, next tokens), each MICRO_BATCH_SIZE x SEQUENCE_LENGTH integers.
+    """
+    total = torch.zeros((), device=device_type())
+    for tokens, following in batches:
+        with loss_context():
+            loss = token_loss(model(input_ids=tokens).logits, following) / GRADIENT_ACCUMULATION_STEPS
+            loss.backward()
+        total += local_value(loss)
+    clip_gradients(model.parameters(), max_norm)
+    optimizer.step()
+    optimizer.zero_grad()
+    return total
