@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ..models.divisors import padded_vocabulary
 from ..plans.plan import Plan
 from .deepspeed.write import LR_PLACEHOLDER
 from .megatron.write import FILE as MEGATRON_FILE
@@ -162,7 +163,7 @@ def _megatron(plan: Plan) -> Iterator[str]:
         f"`RECIPE_ARGS` and `DATA_ARGS` of `{MEGATRON_FILE}` are placeholders: made-up tokens and a usual "
         "recipe, enough to see memory and speed. Arguments behind `bash launch.sh` win over the file's."
     )
-    padded = _padded(model.vocab_size, 128 * strategy.tensor_parallel)
+    padded = padded_vocabulary(model.vocab_size, strategy.tensor_parallel)
     yield (
         f"The plan prices a vocabulary of {model.vocab_size}, which Megatron-LM pads to {padded}; "
         "a tokenizer of another size is another model."
@@ -177,7 +178,3 @@ def _megatron(plan: Plan) -> Iterator[str]:
         yield "Experts are priced in balance: watch the load-balancing loss before you trust the peak."
     if strategy.precision in ("fp8", "mxfp8"):
         yield "Weights stay in bfloat16 beside their 8-bit copies, as priced; norms, router and head too."
-
-
-def _padded(size: int, unit: int) -> int:
-    return -(-size // unit) * unit

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import cache
 from typing import Any, Literal
 
@@ -107,6 +108,15 @@ class Backend(Frozen):
             return True
         plain = all(_plain(kind) for kind in model.kinds)
         return plain and model.family in self.tensor_parallel.families
+
+    def refuses(self, axis: str, degrees: Collection[int], model: Transformer) -> str:
+        """Why the backend runs `model` with none of `degrees` of an axis; empty where it runs one."""
+        for limit in self.limits:
+            if limit.axis == axis and not set(limit.values) & set(degrees):
+                return limit.reason
+        if axis == "tensor_parallel" and 1 not in degrees and not self.cuts_tensors_of(model):
+            return self.because[axis]
+        return ""
 
     def __hash__(self) -> int:
         return hash(self.name)

@@ -15,8 +15,16 @@ Axis = Literal[
 ]
 CutAxis = Literal["tensor_parallel", "expert_parallel"]
 
-EIGHT_BIT = 16
-"""Both inner sizes of an 8-bit product are multiples of this (Transformer Engine, torchao: 16-byte rows)."""
+EIGHT_BIT = {"fp8": 16, "mxfp8": 32}
+"""Sizes of an 8-bit product are multiples of this (Transformer Engine, torchao: rows of 16 bytes; a block
+of 32 shares one scale under mxfp8)."""
+
+RING = "a zig-zag ring cuts the sequence into 2 * context_parallel equal parts"
+
+
+ALIGNED = (
+    "8-bit products need sizes that are multiples of 16 (mxfp8: 32), also after tensor parallel cut them"
+)
 
 
 class Divisor(Frozen):
@@ -100,14 +108,11 @@ def _experts(forward: FeedForward) -> list[Divisor]:
 
 
 def _eight_bit(transformer: Transformer) -> list[Divisor]:
-    reason = (
-        f"8-bit products need sizes that are multiples of {EIGHT_BIT}, also after tensor parallel cut them"
-    )
     widths = [("hidden_size", transformer.hidden_size)]
     for kind in transformer.kinds:
         widths += _linear_widths(kind)
     return [
-        Divisor(axis="precision", of=of, number=number, reason=reason, required=False, unit=EIGHT_BIT)
+        Divisor(axis="precision", of=of, number=number, reason=ALIGNED, required=False, unit=EIGHT_BIT["fp8"])
         for of, number in widths
         if number
     ]
@@ -136,21 +141,22 @@ def legal_degrees(transformer: Transformer, axis: CutAxis) -> list[int]:
     return divisors_of(gcd(*numbers)) if numbers else [1]
 
 
-def misaligned(transformer: Transformer, tensor_parallel: int) -> tuple[Divisor, ...]:
-    """Widths that 8-bit arithmetic would pad or refuse under a degree of tensor parallel.
+def misaligned(
+    transformer: Transformer, precision: str, tensor_parallel: int, expert_tensor_parallel: int = 1
+) -> tuple[Divisor, ...]:
+    """Widths that arithmetic of an 8-bit `precision` would pad or refuse under these degrees.
 
-    The hidden size is not cut, all others are; empty where every product runs in 8 bits.
+    The hidden size is not cut, experts are by expert_tensor_parallel, all others by tensor_parallel;
+    empty where every product runs in 8 bits, and for other precisions.
 
     >>> from shardwise.models import Transformer
-    >>> [found.of for found in misaligned(Transformer.preset("qwen2.5-0.5b"), 2)]
+    >>> [found.of for found in misaligned(Transformer.preset("qwen2.5-0.5b"), "fp8", 2)]
     []
     """
-    return tuple(
-        found
-        for found in divisors(transformer)
-        if found.axis == "precision"
-        and found.number % (found.unit * (1 if found.of == "hidden_size" else tensor_parallel))
-    )
+    unit = EIGHT_BIT.get(precision, 1)
+    cuts = {"hidden_size": 1, "expert_width": expert_tensor_parallel}
+    widths = (found for found in divisors(transformer) if found.axis == "precision")
+    return tuple(found for found in widths if found.number % (unit * cuts.get(found.of, tensor_parallel)))
 
 
 def padded_vocabulary(vocab_size: int, tensor_parallel: int, multiple: int = 128) -> int:

@@ -14,6 +14,7 @@ from .choose import Choose
 from .complete import read_strategy
 from .limits import Limits, Objective
 from .origin import as_input_error
+from .padding import padded_request
 from .plan import (
     SCHEMA_VERSION,
     Alternative,
@@ -74,6 +75,7 @@ __all__ = [
     "as_json",
     "bytes_of",
     "count_of",
+    "padded_request",
     "read_plan",
     "read_request",
     "read_strategy",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 from ..costs import Ledger
 from ..costs.law import law
 from ..models import Strategy, Transformer
+from ..models.backend import backend
+from ..models.divisors import padded_vocabulary
 from ..plans import Notice, OutOfTime, Plan, Proof, Request
 from ..plans.report import (
     bucket_report,
@@ -81,7 +83,7 @@ def plan_of(request: Request, outcome: Outcome, writers: Writers | None) -> Plan
         cost=cost_report(request, ledger),
         proof=proof(outcome, found),
         buckets=bucket_report(ledger),
-        warnings=notices(ledger, found.strategy),
+        warnings=notices(request, ledger, found.strategy),
     )
 
 
@@ -96,9 +98,9 @@ def out_of_time(request: Request, outcome: Outcome) -> OutOfTime:
     )
 
 
-def notices(ledger: Ledger, strategy: Strategy) -> tuple[Notice, ...]:
+def notices(request: Request, ledger: Ledger, strategy: Strategy) -> tuple[Notice, ...]:
     """What a person should know before starting this strategy."""
-    found = []
+    found = list(_of_model(request.model, strategy))
     if ledger.peak_kib > law("risky_share") * ledger.usable_kib:
         share = 100 * ledger.peak_kib / ledger.usable_kib
         found.append(
@@ -128,6 +130,21 @@ def notices(ledger: Ledger, strategy: Strategy) -> tuple[Notice, ...]:
             )
         )
     return tuple(found)
+
+
+def _of_model(model: Transformer, strategy: Strategy) -> Iterator[Notice]:
+    """What its file says beside sizes, and a vocabulary that is padded."""
+    for note in model.notes:
+        yield Notice(code="model", message=note, hint=f"shardwise show model {model.source or model.name}")
+    multiple = backend(strategy.backend).vocab_multiple
+    size = padded_vocabulary(model.vocab_size, strategy.tensor_parallel, multiple)
+    if size > model.vocab_size:
+        unit = f"{multiple} * tensor_parallel {strategy.tensor_parallel}"
+        yield Notice(
+            code="vocabulary",
+            message=f"the vocabulary of {model.vocab_size:,} is padded to {size:,}, a multiple of {unit}",
+            hint="the rows are counted in memory; a checkpoint of another padding does not load as it is",
+        )
 
 
 _AXES = {

@@ -6,6 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..models import divisors
+from ..models.backend import backend
+from ..models.divisors import ALIGNED, misaligned
+from ..models.strategy import BACKENDS
 from ..plans import Conflict, Cure, NoPlan, Request
 from ..plans.report import seconds
 from .alternatives import best
@@ -84,7 +87,7 @@ def _no_rows(request: Request) -> tuple[tuple[str, ...], tuple[Conflict, ...]]:
         known = {entry.limit for entry in conflict}
         chosen = [c for c in _chosen(request) if c.limit.startswith("choose.") and c.limit not in known]
         return tuple(reason for _, reason in refused), (*conflict, *chosen)
-    uneven = list(_uneven(request))
+    uneven = [*_uneven(request), *_unaligned(request), *_uncut(request)]
     if uneven:
         fields = dict.fromkeys(field for field, _ in uneven)
         every = {entry.limit: entry for entry in _chosen(request)}
@@ -114,6 +117,29 @@ def _uneven(request: Request) -> Iterator[tuple[str, str]]:
             first = broken[0][0]
             text = f"{axis} {chosen[0]} does not divide {first.of} {first.number}: {first.reason}"
             yield f"choose.{axis}", text
+
+
+def _unaligned(request: Request) -> Iterator[tuple[str, str]]:
+    """(field, reason) where only 8-bit arithmetic is allowed and no degree gives it whole multiples."""
+    words = request.choose.precision or ()
+    degrees = request.choose.tensor_parallel or (1,)
+    broken = [misaligned(request.model, word, degree) for word in words for degree in degrees]
+    if broken and all(broken):
+        first = broken[0][0]
+        yield "choose.precision", f"{first.of} {first.number} at tensor_parallel {degrees[0]}: {ALIGNED}"
+
+
+def _uncut(request: Request) -> Iterator[tuple[str, str]]:
+    """(field, reason) of each axis whose chosen degrees no backend runs for this model, one a backend."""
+    choose, model = request.choose, request.model
+    known = [b for b in map(backend, choose.backend or BACKENDS) if b.knows(model)]
+    for axis in ("tensor_parallel", "pipeline_parallel", "context_parallel", "expert_parallel"):
+        chosen = getattr(choose, axis) or ()
+        reasons = [one.refuses(axis, chosen, model) for one in known] if chosen else []
+        if reasons and all(reasons):
+            yield from (
+                (f"choose.{axis}", f"{one.name}: {why}") for one, why in zip(known, reasons, strict=True)
+            )
 
 
 def _too_large_or_slow(request: Request, outcome: Outcome) -> tuple[tuple[str, ...], tuple[Conflict, ...]]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ..costs.columns import Strategies
 from ..models import Strategy, divisors
 from ..models.backend import Backend, backend
+from ..models.divisors import ALIGNED, EIGHT_BIT, RING, misaligned
 from ..plans import Breach, Request
 from .space import cut_by
 
@@ -82,8 +83,7 @@ def _shape(request: Request, strategy: Strategy) -> Iterator[Breach]:
             )
             yield Breach(rule=divisor.axis, reason=reason, origin=model.name)
     if strategy.context_parallel > 1 and sequence % (2 * strategy.context_parallel):
-        reason = "a zig-zag ring cuts the sequence into 2 * context_parallel equal parts"
-        yield Breach(rule="context_parallel", reason=reason, origin="training.sequence_length")
+        yield Breach(rule="context_parallel", reason=RING, origin="training.sequence_length")
     if strategy.context_parallel > 1 and any(getattr(k.attention, "window", None) for k in model.kinds):
         reason = "a ring of context ranks has no sliding window"
         yield Breach(rule="context_parallel", reason=reason, origin=model.name)
@@ -94,9 +94,24 @@ def _shape(request: Request, strategy: Strategy) -> Iterator[Breach]:
     if model.layers < strategy.pipeline_parallel * strategy.virtual_pipeline:
         reason = f"{model.layers} layers cannot fill every chunk of every stage"
         yield Breach(rule="pipeline_parallel", reason=reason, origin=model.name)
+    yield from _eight_bit(request, strategy)
     gpu = request.cluster.node.gpu
     if gpu.peak_flops_per_s(strategy.precision) is None:
         yield Breach(rule="precision", reason=f"{gpu.name} has no {strategy.precision}", origin=gpu.name)
+
+
+def _eight_bit(request: Request, strategy: Strategy) -> Iterator[Breach]:
+    """Sizes of 8-bit products: widths of the model as they are cut, tokens of a micro-batch on a rank."""
+    tensor, expert = strategy.tensor_parallel, strategy.expert_tensor_parallel
+    for divisor in misaligned(request.model, strategy.precision, tensor, expert):
+        reason = f"{strategy.precision}: {divisor.of} {divisor.number} at tensor_parallel {tensor}: {ALIGNED}"
+        yield Breach(rule="precision", reason=reason, origin=request.model.name)
+    tokens = strategy.micro_batch_size * request.training.sequence_length
+    split = strategy.context_parallel * (tensor if strategy.sequence_parallel else 1)
+    unit = EIGHT_BIT.get(strategy.precision, 1)
+    if tokens % (split * unit):
+        reason = f"{strategy.precision}: {tokens // split:,} tokens a rank: {ALIGNED}"
+        yield Breach(rule="micro_batch_size", reason=reason, origin="training.sequence_length")
 
 
 def _states(known: Backend, strategy: Strategy) -> Iterator[Breach]:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from ..hardware import Cluster
 from ..inputs import InputError
 from ..models import Strategy
-from ..plans import Best, Check, NoPlan, OutOfTime, Plan, Request
+from ..plans import Best, Check, NoPlan, OutOfTime, Plan, Request, padded_request
 from ..plans.report import (
     cost_report,
     host_verdict,
@@ -24,6 +24,7 @@ from .answer import Writers, notices, out_of_time, plan_of, versions
 from .clash import no_plan
 from .legal import breaches
 from .search import Search
+from .software import default_precision
 
 
 def plan(
@@ -34,10 +35,14 @@ def plan(
     `time_limit` counts deterministic seconds. `writers` tells which launch targets can write a
     strategy. Raises `InputError` for a rule outside the grammar. Same request, same answer.
     """
+    choose = request.choose
+    precisions = choose.precision or (default_precision(request),)
+    request, told = padded_request(request, choose.context_parallel or (1,), precisions)
     outcome = Search(request, time_limit).run()
     if outcome.best is None:
         return no_plan(request, outcome) if outcome.proved else out_of_time(request, outcome)
     found = plan_of(request, outcome, writers)
+    found = found.model_copy(update={"warnings": (*told, *found.warnings)})
     if not outcome.proved:
         return found
     return found.model_copy(
@@ -51,6 +56,7 @@ def check(request: Request, strategy: Strategy) -> Check:
     Raises `InputError` where it cannot be priced: it does not use the cluster's cards or meet the batch.
     """
     _priceable(request, strategy)
+    request, told = padded_request(request, (strategy.context_parallel,), (strategy.precision,))
     ledger = price(request, [strategy])[0]
     outcome = Search(request).run()
     best = outcome.best
@@ -72,7 +78,7 @@ def check(request: Request, strategy: Strategy) -> Check:
             step_seconds=seconds(best.step_ns) if best else None,
         ),
         loss_percent=round(100.0 * (ledger.step_ns / best.step_ns - 1.0), 4) if best else None,
-        warnings=notices(ledger, strategy),
+        warnings=(*told, *notices(request, ledger, strategy)),
     )
 
 

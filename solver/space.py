@@ -10,7 +10,7 @@ import numpy as np
 
 from ..costs.columns import NAMES, WORDS, Bools, Ints, Strategies, code
 from ..models.backend import Backend
-from ..models.divisors import divisors_of, legal_degrees
+from ..models.divisors import EIGHT_BIT, divisors_of, legal_degrees, misaligned
 from ..models.strategy import RANK_ORDERS
 from ..models.transformer import Transformer
 from ..plans import Request
@@ -175,7 +175,9 @@ def _batches(request: Request, core: Core) -> list[tuple[int, int]]:
 
 def _core_rows(request: Request, software: Software, core: Core) -> Ints | None:
     """The inner part of the rows of one core, (rows, inner columns)."""
-    known = software.backend
+    known, unit = software.backend, EIGHT_BIT.get(software.precision, 1)
+    if unit > 1 and misaligned(request.model, software.precision, core.tensor, core.expert_tensor):
+        return None
     parts = [
         _shards(request, software, core),
         _offloads(request, known),
@@ -192,6 +194,8 @@ def _core_rows(request: Request, software: Software, core: Core) -> Ints | None:
     zero, least = rows[:, 0], rows[:, 5]
     steps, chunks = rows[:, 9], rows[:, 10]
     legal = (zero >= least) & ((chunks == 1) | (steps % core.pipeline == 0))
+    split = core.context * np.where(rows[:, 6] == 1, core.tensor, 1)
+    legal &= rows[:, 8] * request.training.sequence_length % (split * unit) == 0 if unit > 1 else True
     kept: Ints = rows[legal]
     return kept
 

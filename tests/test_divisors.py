@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shardwise.models import Mixer, Transformer, divisors, legal_degrees, parse_config
-from shardwise.models.divisors import EIGHT_BIT, misaligned, padded_vocabulary
+from shardwise.models.divisors import misaligned, padded_vocabulary
 
 
 @pytest.mark.parametrize(
@@ -84,9 +84,9 @@ def test_eight_bit_arithmetic_asks_multiples_of_sixteen_of_every_share() -> None
     base |= {"num_attention_heads": 7, "num_key_value_heads": 7, "head_dim": 128}
     odd, even = (parse_config(base | {"intermediate_size": width}, "x") for width in (712, 4864))
 
-    assert [(d.of, d.number, d.unit) for d in misaligned(odd, 1)] == [("ffn_width", 712, EIGHT_BIT)]
-    assert misaligned(even, 1) == ()
-    assert [d.of for d in misaligned(even, 7)] == ["ffn_width"]
+    assert [(d.of, d.number, d.unit) for d in misaligned(odd, "fp8", 1)] == [("ffn_width", 712, 16)]
+    assert misaligned(even, "fp8", 1) == ()
+    assert [d.of for d in misaligned(even, "fp8", 7)] == ["ffn_width"]
     assert not any(d.required for d in divisors(odd) if d.axis == "precision")
 
 

@@ -80,6 +80,8 @@ def _legal(request: Request) -> Iterator[Row]:
                 for place in _places(request, known, shard[0]):
                     for sequence in _sequence_parallel(request, known, cut):
                         for order, batch in _schedule(request, known, cut):
+                            if not _whole_blocks(request, words[2], cut, batch[0], sequence):
+                                continue
                             yield Row(*words, *cut, *shard, *place, sequence, order, *batch)
 
 
@@ -210,6 +212,25 @@ def _cuts_sequence(request: Request, c: int) -> bool:
     """Zig-zag halves: each context rank takes one early and one late slice; windows do not go round."""
     slides = any(run.block.attention.window for run in request.model.runs)
     return c == 1 or (request.training.sequence_length % (2 * c) == 0 and not slides)
+
+
+BLOCKS = {"fp8": 16, "mxfp8": 32}
+"""Rows and columns of an 8-bit product come in blocks of this."""
+
+
+def _whole_blocks(request: Request, precision: str, cut: Degrees, sequences: int, split: bool) -> bool:
+    """Whether every product of a layer, on one card, has sides that are whole blocks."""
+    block, model = BLOCKS.get(precision, 1), request.model
+    sides = [model.hidden_size * cut.tensor]
+    for run in model.runs:
+        attention, forward = run.block.attention, run.block.feed_forward
+        sides += [attention.heads * attention.head_dim, attention.kv_heads * attention.head_dim]
+        sides += [forward.shared_width] if forward.experts else [forward.width]
+        if forward.experts and forward.width % (cut.expert_tensor * block):
+            return False
+    ranks = cut.context * (cut.tensor if split else 1)
+    tokens = sequences * request.training.sequence_length
+    return tokens % (ranks * block) == 0 and all(side % (cut.tensor * block) == 0 for side in sides)
 
 
 def _with_experts(request: Request, known: Backend, cut: tuple[int, int, int, int]) -> Iterator[Degrees]:
