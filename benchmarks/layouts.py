@@ -1,10 +1,12 @@
 """The layouts a row may mean: one where all columns are given, a few where some are blank.
 
-Rules: data_parallel is cards / (tp pp cp). Blank `micro_batch_seqs` is 1, 2 or 4; blank `vpp` with stages any
+Rules: data_parallel is cards / (tp pp cp). Blank `micro_batch_seqs` is 1, 2 or 4, but in pipelines of
+torchtitan the batch of a rank cut into as many as there are stages, its default; blank `vpp` with stages any
 whole number of chunks that divides the layers of a stage (more than 1 where the notes say "interleaved");
 blank `recompute` is none in runs of NVIDIA's recipes, else none, selective or full: of all these the fastest
 that fits is the row (`runs`). Blank `global_batch_seqs` is one micro-batch a rank. Blank `sp` is 1 from 2023
-on where tp > 1. Blank `zero_stage` is 3 (DeepSpeed, FSDP) or, under Megatron, 1 from 2023 on and 0 before.
+on where tp > 1. Blank `zero_stage` is 3 (DeepSpeed, FSDP; 2 under DeepSpeed on one card, which has nothing to
+gather) or, under Megatron, 1 from 2023 on and 0 before.
 Blank `grad_accum_dtype` is the framework's default and blank `hsdp_replicas` 1; neither makes a row imputed.
 An FSDP framework without sharding (zero_stage 0 or 1) is priced under `megatron`, the backend that keeps
 states whole; a Megatron framework with zero_stage 2 or 3 (Megatron-FSDP) under `fsdp`.
@@ -81,7 +83,7 @@ def layouts_of(record: Record, software: Software, transformer: Transformer, clu
         **_tensor(record, degrees),
     }
     found = []
-    for micro, chunks, recompute in _choices(record, transformer.layers, degrees.pipeline):
+    for micro, chunks, recompute in _choices(record, transformer.layers, degrees):
         found += _candidate(record, transformer.layers, degrees, optimizer, fixed, micro, chunks, recompute)
     if not found:
         raise Refused("batch", "no micro-batch and interleaving divide the global batch and the layers")
@@ -110,7 +112,9 @@ def _zero_stage(record: Record, name: BackendName) -> tuple[int, list[str]]:
         if zero > 3:
             raise Refused("unreadable", f"zero_stage = {zero} is not 0 to 3")
         return zero, []
-    return (1 if record.year >= 2023 else 0) if name == "megatron" else 3, ["zero_stage"]
+    if name == "megatron":
+        return (1 if record.year >= 2023 else 0), ["zero_stage"]
+    return 2 if name == "deepspeed" and record.integer("gpus") == 1 else 3, ["zero_stage"]
 
 
 def _backend(name: BackendName, zero: int) -> tuple[BackendName, list[str]]:
@@ -178,9 +182,11 @@ def _blanks(record: Record, degrees: _Degrees) -> list[str]:
     return found + ([] if record.text("precision") else ["precision"])
 
 
-def _choices(record: Record, layers: int, stages: int) -> Iterator[tuple[int, int, str]]:
+def _choices(record: Record, layers: int, degrees: _Degrees) -> Iterator[tuple[int, int, str]]:
     """(micro-batch, chunks, recompute) of each reading."""
-    micro, chunks = record.integer("micro_batch_seqs"), record.integer("vpp")
+    micro, chunks, stages = record.integer("micro_batch_seqs"), record.integer("vpp"), degrees.pipeline
+    if not micro and stages > 1 and "torchtitan" in record.text("framework").lower():
+        micro = (record.integer("global_batch_seqs") or 0) // (degrees.data * stages)
     recompute = record.text("recompute")
     if recompute and recompute not in RECOMPUTES:
         raise Refused("unreadable", f"recompute = {recompute} is not known")

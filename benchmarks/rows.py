@@ -17,7 +17,7 @@ from .machines import cluster_of
 from .record import Record
 from .shapes import transformer_of
 from .software import software_of
-from .views import View, view_of
+from .views import View, gib_of, view_of
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ class Job:
 
     @property
     def measured_gib(self) -> float | None:
-        """The measured peak."""
-        return self.record.number("peak_mem_gib") or None
+        """The measured peak in GiB (`views.gib_of`)."""
+        return gib_of(self.record)
 
     def measured_seconds(self, training: Training) -> float | None:
         """The measured step: as published, else tokens of `training` over the published rate."""

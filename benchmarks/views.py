@@ -32,12 +32,23 @@ _PROCESS = ("qwen_readme",)
 """Sources whose readings are those of nvidia-smi though not every line says so."""
 
 
+def gib_of(record: Record) -> float | None:
+    """The measured peak in GiB, None where blank.
+
+    A "G as printed" is a thousand of the MiB that nvidia-smi shows: read as GiB two cards of the Qwen
+    README would hold more than they have.
+    """
+    printed = "g as printed" in record.notes or "printed g" in record.notes
+    return (record.number("peak_mem_gib") or 0.0) * (1000 / 1024 if printed else 1.0) or None
+
+
 def peak_gib(ledger: Ledger, view: View) -> float:
-    """The ledger's peak in GiB under `view`."""
+    """The ledger's peak in GiB under `view`, over the load and all moments of a step."""
     peak = max(_kib(terms, view) for stage in ledger.stages for terms in stage.moments_kib.values())
     runtime = max(stage.terms_kib.get("runtime", 0) for stage in ledger.stages)
     room = {"allocated": peak, "reserved": ledger.usable_kib - runtime, "process": ledger.usable_kib}[view]
-    return min(peak, room) / GIB
+    load = ledger.load_kib - (0 if view == "process" else runtime)
+    return max(min(peak, room), load) / GIB
 
 
 def _kib(terms: dict[str, int], view: View) -> int:

@@ -22,10 +22,14 @@ _SAVED = Note(
     "arXiv 2205.05198 section 4; FSDP memory oracle (exact)",
     "D",
 )
-_LIVE = Note("one layer's saved set at T tokens", "inside the backward of the largest layer", "D")
-_INPUT = Note("2 T h / split a micro-batch in flight", "embedding output on the first stage", "D")
-
-
+_LIVE = Note(
+    "T (1.5 A - 0.5 scores); A the saved set of the largest layer",
+    "FSDP memory oracle: the layer run again and its gradients; slope of ml_engineering-005..012",
+    "M",
+)
+_INPUT = Note("2 T h / split", "embedding output, kept by the caller until the loss; FSDP memory oracle", "D")
+_RING = Note("2 x 2 x 2 kappa T / t", "keys and values of two more chunks under context parallel", "D")
+_SEQUENCE = Note("2 x 2 T h", "Megatron-LM sequence parallel: gathered input and its gradient", "D")
 _BUFFERS = Note("2 x 2 T h / split a micro-batch in flight", "DeepSpeed pipe engine; bloom_prequel rows", "M")
 
 
@@ -71,6 +75,11 @@ def saved_sets() -> dict[str, SavedSet]:
     """All saved sets by name."""
     text = (files(__package__) / "catalogue" / "saved_sets.json").read_text(encoding="utf-8")
     return {name: SavedSet(**entry) for name, entry in json.loads(text).items()}
+
+
+def score_bytes(block: Block, name: str, sequence: int) -> float:
+    """Of `saved_bytes` those that grow with the sequence: scores of unfused attention."""
+    return saved_sets()[name].scores * sequence * block.attention.heads
 
 
 def saved_bytes(block: Block, hidden: int, name: str, sequence: int = 0) -> tuple[float, float, float]:
@@ -161,12 +170,47 @@ def activation_terms(layout: Layout, moment: str) -> list[Term]:
                 selective=np.minimum(saved.selective - saved.plain, 0.0),
             ),
         ),
-        Term("embedding_output", "flight", _INPUT, kib(first=hidden)),
         _pipe_buffers(layout, 2.0 * hidden),
     ]
-    if moment == "backward":
-        terms.append(Term("live_layer", "stage", _LIVE, kib(fixed=saved.plain.max(axis=1))))
-    return terms
+    terms.append(_gathered_sequence(layout, moment))
+    if moment == "forward":
+        return [*terms, Term("embedding_output", "stage", _INPUT, kib(first=hidden))]
+    return [*terms, _live_layer(layout, saved), _ring(layout)]
+
+
+def _live_layer(layout: Layout, saved: Saved) -> Term:
+    """The largest layer run again, and its gradients: half of what it saves besides attention scores."""
+    names = np.array([stack(name).activation_set for name in stack_names()])[layout.strategies.software_stack]
+    sequence = layout.training.sequence_length
+    scores = [
+        np.array([score_bytes(block, str(name), sequence) for name in names]) * layout.tokens / layout.tensor
+        for block in layout.blocks
+    ]
+    live = 1.5 * saved.plain - 0.5 * np.stack(scores, axis=1)
+    return Term("live_layer", "stage", _LIVE, kib(fixed=live.max(axis=1)))
+
+
+def _ring(layout: Layout) -> Term:
+    """Keys and values on their way round the ring of context ranks, double buffered."""
+    width = max(block.attention.kv_width for block in layout.blocks)
+    size = 2.0 * 2.0 * 2.0 * width * layout.tokens / layout.tensor
+    return Term(
+        "context_buffers",
+        "stage",
+        _RING,
+        kib(fixed=np.where(layout.strategies.context_parallel > 1, size, 0.0)),
+    )
+
+
+def _gathered_sequence(layout: Layout, moment: str) -> Term:
+    """Hidden states of a whole micro-batch that sequence parallel gathers for a product, and its gradient.
+
+    At the loss those of the head.
+    """
+    split = (layout.tensor > 1) & (layout.strategies.sequence_parallel > 0)
+    size = np.where(split, 2.0 * 2.0 * layout.tokens * layout.transformer.hidden_size, 0.0)
+    pieces = kib(last=size) if moment == "forward" else kib(fixed=size)
+    return Term("tensor_buffers", "stage", _SEQUENCE, pieces)
 
 
 def _pipe_buffers(layout: Layout, size: Floats) -> Term:

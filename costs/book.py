@@ -65,7 +65,7 @@ class Book:
         found = {}
         for moment in MOMENTS:
             allocated = self.allocated(moment)
-            found[moment] = [*allocated, *fragmentation_terms(allocated), *runtime]
+            found[moment] = [*allocated, *fragmentation_terms(self.layout, allocated), *runtime]
         return found
 
     @cached_property

@@ -4,21 +4,31 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..models.stack import stack, stack_names
 from ..models.transformer import Block
-from .columns import Bools, Floats
+from .columns import Bools, Floats, Ints
 from .law import law
 from .layout import Layout
 from .states import kinds_total, rank_parameters
 from .terms import Note, Term, kib
 
-_GATHER = Note("gathered weights and unsharded gradients of FSDP units", "PyTorch FSDP notes; oracle", "D")
+_GATHER = Note(
+    "2 N_root + 2 x 2 N_unit; 2 N without resharding", "PyTorch FSDP notes; FSDP memory oracle", "D"
+)
+_UNSHARDED = Note(
+    "(2 + 4) N_unit, or (2 + 4) N_root at the end", "FSDP memory oracle: 16-bit, fp32 input", "D"
+)
 _POOLS = Note("4 N / d + 2 N_root, side-stream pools", "torchtitan reserved memory, 14 rows", "M")
 _ZERO3 = Note(
     "2 x 2 bytes x min(max_live, N) + 4 max(N_linear, V h) + 2 V h",
     "DeepSpeed stage3.py; qwen_readme rows",
     "M",
 )
-_BUCKETS = Note("2 bytes x (reduce + all-gather bucket)", "DeepSpeed stage_1_and_2.py; bloom rows", "D")
+_BUCKETS = Note(
+    "2 bytes x (reduce buckets + all-gather bucket); two reduce buckets where their reduction overlaps",
+    "DeepSpeed stage_1_and_2.py (ipg buffers); bloom rows",
+    "D",
+)
 
 
 def bucket_elements(layout: Layout) -> Floats:
@@ -35,9 +45,9 @@ def bucket_of(card_bytes: int, parameters: Floats) -> Floats:
     return np.minimum(law("bucket_small_elements") if small else law("bucket_elements"), parameters)
 
 
-def bucket_bytes(elements: Floats) -> Floats:
-    """Bytes of the reduce and the all-gather bucket together, 2 bytes an element."""
-    return 2.0 * 2.0 * elements
+def bucket_bytes(elements: Floats, reduce_buckets: Ints | int = 1) -> Floats:
+    """Bytes of the reduce buckets and the all-gather bucket together, 2 bytes an element."""
+    return 2.0 * (np.asarray(reduce_buckets) + 1) * elements
 
 
 def whole_rank(layout: Layout) -> Floats:
@@ -72,19 +82,17 @@ def _fsdp_rows(layout: Layout) -> Bools:
 
 
 def _gather_terms(layout: Layout, moment: str) -> list[Term]:
-    """FSDP2 units: root and, without resharding, all layers; two units and gradients in the backward.
+    """FSDP2 units: the root and, without resharding, all layers; two layers in the backward.
 
-    Over pipeline stages gradients are summed unsharded in fp32 until the last micro-batch.
+    The root is gathered from the forward on and freed at the end of the backward.
     """
     rows = _fsdp_rows(layout)
     kept = rows & (layout.strategies.zero_stage == 2)
+    inside = moment in ("forward", "backward")
     layer = rank_parameters(layout)
-    unit = layer.max(axis=1)
-    root = {"gradients": 6.0, "step": 0.0}.get(moment, 2.0)
-    sums = kept & (layout.strategies.pipeline_parallel > 1)
-    keep = np.where(kept, 2.0, 0.0) + np.where(sums, 4.0, 0.0)
-    keep = keep if moment in ("forward", "backward") else np.zeros(len(layer))
-    fixed = np.where(kept, 6.0, 10.0) * unit if moment == "backward" else np.zeros(len(layer))
+    keep = np.where(kept & inside, 2.0, 0.0)
+    pair = np.where(rows & ~kept, 4.0, 0.0) * layer.max(axis=1)
+    root = np.where(rows & inside, 2.0, 0.0)
     return [
         Term(
             "gathered_units",
@@ -92,12 +100,40 @@ def _gather_terms(layout: Layout, moment: str) -> list[Term]:
             _GATHER,
             kib(
                 layer=keep[:, None] * layer,
-                fixed=np.where(rows, fixed, 0.0),
-                first=np.where(rows, root * layout.embedding, 0.0),
-                last=np.where(rows, root * layout.head, 0.0),
+                fixed=pair if moment == "backward" else np.zeros(len(layer)),
+                first=root * layout.embedding,
+                last=root * layout.head,
             ),
-        )
+        ),
+        _unsharded_gradients(layout, moment),
     ]
+
+
+def _unsharded_gradients(layout: Layout, moment: str) -> Term:
+    """Gradients of FSDP2 units before they are reduced.
+
+    In the backward one layer's in 16 bits and as fp32 input of the reduction, and the head's in 16 bits;
+    at the end of the backward both of the root. Over pipeline stages they are summed unsharded in fp32
+    until the last micro-batch.
+    """
+    rows = _fsdp_rows(layout)
+    sums = rows & (layout.strategies.zero_stage == 2) & (layout.strategies.pipeline_parallel > 1)
+    layer = rank_parameters(layout)
+    whole = np.where(sums & (moment in ("forward", "backward")), 4.0, 0.0)
+    first = {"gradients": 6.0}.get(moment, 0.0)
+    last = {"backward": 2.0, "gradients": 6.0}.get(moment, 0.0)
+    unit = 6.0 * layer.max(axis=1) if moment == "backward" else np.zeros(len(layer))
+    return Term(
+        "unsharded_gradients",
+        "stage",
+        _UNSHARDED,
+        kib(
+            layer=whole[:, None] * layer,
+            fixed=np.where(rows, unit, 0.0),
+            first=np.where(rows, first * layout.embedding, 0.0),
+            last=np.where(rows, last * layout.head, 0.0),
+        ),
+    )
 
 
 def _pool_terms(layout: Layout, moment: str) -> list[Term]:
@@ -129,7 +165,8 @@ def _deepspeed_terms(layout: Layout, moment: str) -> list[Term]:
     s = layout.strategies
     rows = s.is_("backend", "deepspeed")
     bucketed = rows & ((s.zero_stage == 1) | (s.zero_stage == 2))
-    size = bucket_bytes(bucket_elements(layout))
+    several = np.array([stack(name).reduce_buckets for name in stack_names()])[s.software_stack]
+    size = bucket_bytes(bucket_elements(layout), several)
     terms = [Term("buckets", "stage", _BUCKETS, kib(fixed=np.where(bucketed, size, 0.0)))]
     if moment in ("forward", "backward"):
         third = rows & (s.zero_stage == 3)

@@ -60,6 +60,8 @@ class Ledger(Frozen):
     placement: dict[str, str]
     """By axis, the smallest tier that holds one of its groups."""
     checkpoint_bytes: int
+    load_whole_kib: int = 0
+    """Weights in 16 bits that each card holds before they are sharded; 0 where they load sharded."""
 
     @property
     def step_ns(self) -> int:
@@ -83,9 +85,13 @@ class Ledger(Frozen):
 
     @property
     def load_kib(self) -> int:
-        """Memory of the worst card after loading, before the first step: states and runtime."""
-        kept = ("weights", "optimizer", "runtime")
-        return max(sum(stage.moments_kib["step"].get(name, 0) for name in kept) for stage in self.stages)
+        """Peak of the worst card while loading: all weights beside their shards, or all states."""
+        return max(self._load(stage) for stage in self.stages)
+
+    def _load(self, stage: StageEntry) -> int:
+        held = stage.moments_kib["step"]
+        whole = self.load_whole_kib + held.get("weights", 0) if self.load_whole_kib else 0
+        return max(whole, held.get("weights", 0) + held.get("optimizer", 0)) + held.get("runtime", 0)
 
     @property
     def comm_ns(self) -> int:

@@ -10,11 +10,12 @@ import numpy as np
 
 from ..hardware import Cluster
 from ..models.counts import training_flops_per_token
+from ..models.stack import stack, stack_names
 from ..models.strategy import Strategy
 from ..models.training import Training
 from ..models.transformer import Transformer
 from .book import MOMENTS, Book
-from .buffers import buckets
+from .buffers import buckets, whole_rank
 from .columns import Counts, Ints, Strategies
 from .host import host_capacity_bytes, stage_block
 from .law import law
@@ -23,7 +24,7 @@ from .ledger import Ledger, StageEntry
 from .schedule import Step, step
 from .states import recipe_of
 from .terms import Frame, add_up, by_name
-from .traffic import traffic_terms
+from .traffic import ACTIVATION_BYTES, traffic_terms
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,15 @@ def _ledger(prices: Prices, row: int) -> Ledger:
         buckets=buckets(layout, row),
         placement=_placement(layout, row),
         checkpoint_bytes=int(layout.counted.total * (weights + optimizer)),
+        load_whole_kib=_load_whole_kib(layout, row),
     )
+
+
+def _load_whole_kib(layout: Layout, row: int) -> int:
+    """16-bit weights of a rank, where the software stack puts them on the card before it shards them."""
+    if not stack(stack_names()[int(layout.strategies.software_stack[row])]).loads_whole:
+        return 0
+    return int(ACTIVATION_BYTES * whole_rank(layout)[row]) // 1024
 
 
 def _placement(layout: Layout, row: int) -> dict[str, str]:

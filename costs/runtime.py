@@ -6,16 +6,22 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..models.stack import stack, stack_names
+from .columns import Floats, Ints
 from .law import law
 from .layout import Layout
-from .terms import Note, Term, kib
+from .terms import Note, Term, ceil, kib
 
 _RUNTIME = Note(
     "1.5 GiB + 0.6 GiB a communicator group; 1.0 GiB on one card",
     "bloom_prequel nvidia-smi, NCCL issues",
     "M",
 )
-_FRAGMENTATION = Note("0.13 (allocated + pools)", "torchtitan and bloom_prequel medians", "M")
+_FRAGMENTATION = Note(
+    "share of (allocated + pools) less recompute inputs and live layer",
+    "reserved over allocated of published runs (scripts/constants.py)",
+    "M",
+)
 
 
 def runtime_terms(layout: Layout) -> list[Term]:
@@ -32,7 +38,25 @@ def runtime_terms(layout: Layout) -> list[Term]:
     return [Term("runtime", "stage", _RUNTIME, kib(fixed=size))]
 
 
-def fragmentation_terms(allocated: Sequence[Term]) -> list[Term]:
-    """The allocator's share of every allocated term."""
-    share = law("fragmentation_share")
-    return [term.scaled("fragmentation", share, _FRAGMENTATION) for term in allocated]
+def fragmentation_terms(layout: Layout, allocated: Sequence[Term]) -> list[Term]:
+    """The allocator's share of what is allocated in blocks of many sizes.
+
+    Inputs kept by full recompute, and the live layer, are blocks of few sizes that come and go in order:
+    they leave no holes. A framework that plans its memory before the run has none at all.
+    """
+    planned = np.array([stack(name).allocator == "planned" for name in stack_names()])
+    share = np.where(planned[layout.strategies.software_stack], 0.0, law("fragmentation_share"))
+    return [
+        Term("fragmentation", term.per, _FRAGMENTATION, _holes(term, share))
+        for term in allocated
+        if term.name != "live_layer"
+    ]
+
+
+def _holes(term: Term, share: Floats) -> dict[str, Ints]:
+    pieces = dict(term.coefficients)
+    if term.name == "activations":
+        pieces["full"] = -pieces["layer"]
+    return {
+        piece: ceil(value * (share[:, None] if value.ndim == 2 else share)) for piece, value in pieces.items()
+    }

@@ -40,6 +40,12 @@ class Stack(Frozen):
     """Share of the NIC that gathers of sharded weights between islands reach."""
     context_imbalance: float = Field(ge=0)
     """What an unbalanced causal split over many context ranks adds to attention, as a share of it."""
+    allocator: Literal["caching", "planned"] = "caching"
+    """Whether blocks are cached as they come (PyTorch) or all placed before the run (OneFlow)."""
+    reduce_buckets: int = Field(default=1, ge=1)
+    """Gradient buckets alive at once: 2 where DeepSpeed overlaps their reduction with the backward."""
+    loads_whole: bool = False
+    """Whether each card holds all weights in 16 bits for a moment before they are sharded."""
     source: str
     grade: str
 

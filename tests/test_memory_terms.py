@@ -1,0 +1,165 @@
+"""Terms of card memory, each against its formula worked by hand for Llama-3.1 8B."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from shardwise.costs import Ledger, price
+from shardwise.costs.activations import saved_bytes, score_bytes
+from shardwise.costs.law import law
+from shardwise.hardware import Cluster
+from shardwise.models import Stage, Strategy, Training, Transformer
+
+KIB, GIB = 1024, 2**30
+H, LAYERS, VOCABULARY = 4096, 32, 128256
+LAYER, ROOT = 218_112_000, 2 * VOCABULARY * H + H
+"""Parameters of one layer; of embedding, head and final norm."""
+
+
+def ledger(length: int = 4096, cards: int = 8, kept: int = LAYERS, **knobs: Any) -> Ledger:
+    """FSDP over `cards` cards of 80 GB; layers that are not kept are recomputed whole."""
+    full = LAYERS - kept
+    values: dict[str, Any] = {
+        "backend": "fsdp",
+        "software_stack": "fsdp-eager-2023",
+        "data_parallel": cards,
+        "zero_stage": 3,
+        "shard_group_size": cards,
+        "reshard_after_forward": True,
+        "stages": (Stage(layers=LAYERS, recompute_full_layers=full),),
+    }
+    strategy = Strategy(**{**values, **knobs})
+    batch = strategy.data_parallel * strategy.micro_batch_size
+    training = Training(global_batch_size=batch, sequence_length=length)
+    cluster = Cluster.of_gpus("dgx-h100", cards)
+    return price(Transformer.preset("llama-3.1-8b"), training, cluster, [strategy])[0]
+
+
+def term(found: Ledger, moment: str, name: str, stage: int = 0) -> float:
+    """Bytes of a term."""
+    return found.stages[stage].moments_kib[moment].get(name, 0) * KIB
+
+
+def test_the_live_layer_is_a_saved_set_and_half_a_layer_of_gradients() -> None:
+    """Eager layers of 8B save 41.03 h a token: 168,072 bytes; at 4,096 tokens 1.5 of it."""
+    block = Transformer.preset("llama-3.1-8b").kinds[0]
+    unsplit, split, _ = saved_bytes(block, H, "eager")
+
+    assert unsplit + split == 168_064
+    assert term(ledger(kept=0), "backward", "live_layer") == pytest.approx(1.5 * 168_064 * 4096, abs=KIB)
+
+
+def test_scores_of_unfused_attention_have_no_gradients_beside_them() -> None:
+    """5 a s bytes a token stand once in the live layer, the rest one and a half times."""
+    block = Transformer.preset("llama-3.1-8b").kinds[0]
+    unsplit, split, _ = saved_bytes(block, H, "unfused", 4096)
+    scores = score_bytes(block, "unfused", 4096)
+    found = ledger(
+        kept=0,
+        backend="megatron",
+        software_stack="megatron-2022",
+        zero_stage=0,
+        shard_group_size=1,
+        reshard_after_forward=False,
+        loss_kernel="megatron",
+    )
+
+    assert scores == 5 * 32 * 4096
+    assert term(found, "backward", "live_layer") == pytest.approx(
+        (1.5 * (unsplit + split) - 0.5 * scores) * 4096, abs=KIB
+    )
+
+
+def test_inputs_kept_by_full_recompute_leave_no_holes() -> None:
+    """The allocator's share is of everything but them and the live layer."""
+    found = ledger(kept=0)
+    moment = found.stages[0].moments_kib["backward"]
+    whole = sum(moment.values()) - moment["fragmentation"] - moment["runtime"]
+    uniform = moment["activations"] + moment["live_layer"]
+
+    assert moment["activations"] * KIB == LAYERS * 2 * H * 4096
+    assert moment["fragmentation"] == pytest.approx(law("fragmentation_share") * (whole - uniform), abs=60)
+
+
+def test_kept_layers_do_leave_holes() -> None:
+    """With every layer kept, its saved set counts too."""
+    moment = ledger().stages[0].moments_kib["forward"]
+    whole = sum(moment.values()) - moment["fragmentation"] - moment["runtime"]
+
+    assert moment["fragmentation"] == pytest.approx(law("fragmentation_share") * whole, abs=60)
+
+
+def test_memory_planned_before_the_run_has_no_holes() -> None:
+    """OneFlow places every block when it compiles the graph."""
+    found = ledger(
+        backend="megatron",
+        software_stack="oneflow-2021",
+        zero_stage=0,
+        shard_group_size=1,
+        reshard_after_forward=False,
+        loss_kernel="megatron",
+    )
+
+    assert all("fragmentation" not in terms for terms in found.stages[0].moments_kib.values())
+
+
+def test_gathered_units_and_their_gradients_stand_apart() -> None:
+    """Backward: root and two layers in 16 bits; gradients of a layer in 16 and 32 bits, of the head in 16."""
+    found = ledger(kept=0)
+
+    assert term(found, "backward", "gathered_units") == pytest.approx(2 * ROOT + 4 * LAYER, abs=3 * KIB)
+    assert term(found, "backward", "unsharded_gradients") == pytest.approx(
+        6 * LAYER + 2 * (VOCABULARY * H + H), abs=3 * KIB
+    )
+    assert term(found, "gradients", "gathered_units") == 0
+    assert term(found, "gradients", "unsharded_gradients") == pytest.approx(6 * ROOT, abs=3 * KIB)
+
+
+def test_the_embedding_output_is_the_first_layers_input() -> None:
+    """It is kept apart only until the loss, once, however many micro-batches are in flight."""
+    found = ledger()
+
+    assert term(found, "forward", "embedding_output") == 2 * H * 4096
+    assert term(found, "backward", "embedding_output") == 0
+
+
+def test_sequence_parallel_gathers_the_whole_sequence() -> None:
+    """Input and gradient of one product, 2 x 2 T h, though every saved tensor is split."""
+    whole = ledger(cards=2, data_parallel=1, tensor_parallel=2, shard_group_size=1, sequence_parallel=True)
+    split = ledger(cards=2, data_parallel=1, tensor_parallel=2, shard_group_size=1)
+
+    assert term(whole, "backward", "tensor_buffers") == 4 * H * 4096
+    assert term(whole, "forward", "tensor_buffers") == 4 * H * 4096
+    assert term(split, "backward", "tensor_buffers") == 0
+
+
+def test_context_ranks_hold_keys_and_values_on_their_way() -> None:
+    """Two buffers of keys and values, 8 kappa T; none without context parallel."""
+    ring = ledger(length=8192, cards=8, data_parallel=4, context_parallel=2)
+
+    assert term(ring, "backward", "context_buffers") == 8 * 1024 * 4096
+    assert term(ledger(), "backward", "context_buffers") == 0
+
+
+def test_overlapped_reduction_takes_a_second_bucket() -> None:
+    """DeepSpeed with overlap_comm: two reduce buckets and one of the all-gather, 5e8 elements each."""
+    knobs: dict[str, Any] = {"backend": "deepspeed", "zero_stage": 2, "reshard_after_forward": False}
+    plain = ledger(software_stack="megatron-deepspeed-2022", **knobs)
+    overlapped = ledger(software_stack="deepspeed-2024", **knobs)
+
+    assert term(plain, "backward", "buckets") == pytest.approx(2 * 2 * 5e8, abs=KIB)
+    assert term(overlapped, "backward", "buckets") == pytest.approx(3 * 2 * 5e8, abs=KIB)
+
+
+def test_a_model_built_before_it_is_cut_lies_whole_on_each_card() -> None:
+    """All weights in 16 bits beside their shards, at load."""
+    knobs: dict[str, Any] = {"backend": "deepspeed", "zero_stage": 3, "loss_kernel": "chunked"}
+    whole = ledger(software_stack="deepspeed-liger-2025", **knobs)
+    cut = ledger(software_stack="deepspeed-2024", **knobs)
+    weights = 2 * (LAYERS * LAYER + ROOT)
+    runtime = term(whole, "step", "runtime")
+
+    assert whole.load_kib * KIB == pytest.approx(weights + weights / 8 + runtime, rel=1e-4)
+    assert cut.load_kib * KIB == pytest.approx(14 / 2 * weights / 8 + runtime, rel=1e-4)
