@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from ..hardware import Cluster, Tier
+from ..hardware.topology import Islands, Machine, Sighting
 from ..inputs import Frozen
 from ..models import (
     Divisor,
@@ -90,6 +91,28 @@ class ClusterCard(Frozen):
     tiers: tuple[Tier, ...]
 
 
+class MachineCard(Frozen):
+    """One machine as it was seen: islands and cliques of cards, the network cards next to each card."""
+
+    name: str
+    cards: int
+    card: str
+    nics: tuple[str, ...]
+    link: str
+    islands: tuple[tuple[int, ...], ...]
+    cliques: tuple[tuple[int, ...], ...]
+    rails: tuple[tuple[str, ...], ...]
+    complete: bool
+
+
+class SeenCard(Frozen):
+    """Machines of a file that leaves open which cards they hold: what was seen, and the question."""
+
+    machines: tuple[MachineCard, ...]
+    notes: tuple[str, ...]
+    question: str
+
+
 class Refusal(Frozen):
     """Why a target cannot write a plan: the choice at fault, and the backend whose plans it writes."""
 
@@ -172,6 +195,35 @@ def _layer_card(model: Transformer, index: int, layer: LayerCount) -> LayerCard:
         replicated=layer.replicated,
         total=layer.total,
         active=layer.active,
+    )
+
+
+def machine_card(machine: Machine) -> MachineCard:
+    """The card of a machine whose matrix was seen."""
+    matrix = machine.matrix
+    assert matrix is not None
+    found = Islands(matrix=matrix)
+    return MachineCard(
+        name=machine.name,
+        cards=matrix.cards,
+        card=machine.card,
+        nics=matrix.nics,
+        link=found.shape,
+        islands=found.connected,
+        cliques=found.cliques,
+        rails=tuple(tuple(matrix.nics[nic] for nic in rail) for rail in found.rails),
+        complete=matrix.complete,
+    )
+
+
+def seen_card(sighting: Sighting, question: str) -> SeenCard:
+    """What a sighting with matrices shows before anybody says which cards they are."""
+    with_matrix = [machine for machine in sighting.machines if machine.matrix]
+    notes = [note for m in with_matrix if m.matrix for note in Islands(matrix=m.matrix).notes()]
+    return SeenCard(
+        machines=tuple(machine_card(machine) for machine in with_matrix),
+        notes=tuple(dict.fromkeys([*sighting.notes, *notes])),
+        question=question,
     )
 
 

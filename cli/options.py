@@ -32,7 +32,8 @@ Source = Annotated[
     ),
 ]
 ClusterName = Annotated[
-    str | None, typer.Option("--cluster", metavar="NAME", help="Node type: see `list clusters`.")
+    str | None,
+    typer.Option("--cluster", metavar="NAME|FILE", help="Node type (see `list clusters`) or cluster file."),
 ]
 Nodes = Annotated[str | None, typer.Option("--nodes", metavar="N", help="Machines of that type.")]
 Gpus = Annotated[str | None, typer.Option("--gpus", metavar="N", help="Cards instead of machines.")]
@@ -63,8 +64,10 @@ def request_flags(
     oversubscription: str | None,
 ) -> dict[str, object]:
     """The flags of a request by the dotted field each one sets."""
+    from ..plans.sections import is_path
+
     return {
-        "cluster.preset": cluster,
+        "cluster.file" if cluster and is_path(cluster) else "cluster.preset": cluster,
         "cluster.nodes": nodes,
         "cluster.gpus": gpus,
         "cluster.oversubscription": oversubscription,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..hardware import Cluster, saturating_seconds
-from ..hardware.catalogue import collective_curve, network, p2p_bytes_per_s
+from ..hardware.catalogue import network
 from .columns import Floats
 from .layout import Group, Layout
 
@@ -41,11 +41,11 @@ def _one(cluster: Cluster, kind: Kind, bus: Floats, size: int, per_island: int, 
     """
     tiers = cluster.tiers().tiers
     if size <= per_island:
-        return collective_curve(cluster.node.gpu, size, kind, _link(cluster, size)).seconds(bus)
+        return cluster.node.curve(size, kind, _link(cluster, size)).seconds(bus)
     tier = tiers[max(level, 1)]
     rate = per_island * tier.bandwidth_bytes_per_s
     if per_island > 1:
-        curve = collective_curve(cluster.node.gpu, per_island, kind, _link(cluster, per_island))
+        curve = cluster.node.curve(per_island, kind, _link(cluster, per_island))
         rate = min(rate, curve.rate_bytes_per_s)
     law = network()
     if kind == "all_to_all":
@@ -79,7 +79,7 @@ def latency(size: int, islands: int) -> float:
 def point_to_point(layout: Layout, payload: Floats, group: Group) -> Floats:
     """Seconds to hand `payload` bytes to the neighbouring stage."""
     tiers = layout.cluster.tiers().tiers
-    inside = p2p_bytes_per_s(layout.cluster.node.gpu)
+    inside = layout.cluster.node.peer_bytes_per_s
     if _link(layout.cluster, 2) == "pcie":
         inside = min(inside, tiers[0].bandwidth_bytes_per_s)
     rates = np.array([inside] + [tier.bandwidth_bytes_per_s for tier in tiers[1:]], dtype=np.float64)

@@ -5,7 +5,8 @@ from .curves import AttentionCurve, CollectiveCurve, GemmCurve, saturating_secon
 from .gpu import PEAK_FIELDS, Gpu
 from .host import HostLaw, host
 from .measured import attention_curve, collective_curve, gemm_curve, p2p_bytes_per_s
-from .named import gpu, gpu_names, node, node_names
+from .named import gpu, gpu_names
+from .named_nodes import node, node_names
 from .network import NetworkLaw, network
 from .node import Node
 from .tiers import Tier, TierTable

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from .host import host
 from .measured import KINDS, attention_curve, collective_curve, gemm_curve, p2p_bytes_per_s
-from .named import gpu, gpu_names, node, node_names
+from .named import gpu, gpu_names
+from .named_nodes import node, node_names
 from .network import network
 
 __all__ = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from functools import lru_cache
 from operator import index
@@ -11,12 +12,12 @@ from pydantic import Field, model_validator
 
 from ..inputs import Frozen, InputError
 from .graph import build_graph
-from .named import node as node_named
+from .named_nodes import node as node_named
 from .network import network
 from .node import Node
+from .pool import MAX_NODES, Pool
 from .tiers import TierTable, reduce_graph
 
-MAX_NODES = 65536
 MAX_OVERSUBSCRIPTION = 1024.0
 
 Origin = str | Mapping[str, str]
@@ -28,6 +29,10 @@ class Cluster(Frozen):
 
     `oversubscription` r divides the bandwidth above the leaf by r. `cards` is set only where part of
     ONE node is used. In an NVL72 a node is a tray of 4 cards: 18 nodes make one rack.
+
+    `others` are pools of other machines under leaves of their own (a mixed cluster). `free` lists the
+    free cards of each machine by leaf where only some are to be had (fragments); nodes not named are
+    taken. `notes` say what the source of the cluster did not show.
     """
 
     name: str = Field(min_length=1)
@@ -36,6 +41,22 @@ class Cluster(Frozen):
     oversubscription: float = Field(default=1.0, ge=1, le=MAX_OVERSUBSCRIPTION)
     leaf_nodes: int = Field(default_factory=lambda: network().leaf_nodes, ge=1, le=MAX_NODES)
     cards: int | None = Field(default=None, ge=1)
+    others: tuple[Pool, ...] = ()
+    free: tuple[tuple[int, ...], ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _fragments(self) -> Self:
+        frees = [cards for leaf in self.free for cards in leaf]
+        if self.free and (self.others or self.cards):
+            raise ValueError("free is for whole machines of one kind")
+        if self.free and (
+            not frees or len(frees) > self.nodes or not 1 <= min(frees) <= max(frees) <= self.node.gpus
+        ):
+            raise ValueError(f"free must list 1..{self.node.gpus} cards for at most {self.nodes} nodes")
+        if self.others and self.cards:
+            raise ValueError("cards is for a cluster of one node")
+        return self
 
     @model_validator(mode="after")
     def _partial(self) -> Self:
@@ -61,6 +82,16 @@ class Cluster(Frozen):
             nodes=_count(nodes, "cluster.nodes", origin, MAX_NODES),
             oversubscription=_ratio(oversubscription, origin),
         )
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str], **said: Any) -> Cluster:
+        """The cluster in a file: ``nvidia-smi topo -m``, Slurm, kubectl, JSON devices, or our own TOML.
+
+        `said` are keys of `topology.Description` that the file does not tell. Raises `InputError`.
+        """
+        from .topology import read_cluster
+
+        return read_cluster(path, said)
 
     @classmethod
     def of_gpus(
@@ -90,8 +121,21 @@ class Cluster(Frozen):
 
     @property
     def gpus(self) -> int:
-        """Cards of the cluster."""
-        return self.cards or self.nodes * self.node.gpus
+        """Cards of the cluster: the free ones where some are taken, those of all pools."""
+        if self.free:
+            return sum(map(sum, self.free))
+        return (self.cards or self.nodes * self.node.gpus) + sum(pool.gpus for pool in self.others)
+
+    @property
+    def pools(self) -> tuple[Cluster, ...]:
+        """Each pool as a cluster of its own; the cluster itself where it has one."""
+        if not self.others:
+            return (self,)
+        first = Pool(node=self.node, nodes=self.nodes)
+        return tuple(
+            self.model_copy(update={"name": p.node.name, "node": p.node, "nodes": p.nodes, "others": ()})
+            for p in (first, *self.others)
+        )
 
     @property
     def island_gpus(self) -> int:
@@ -101,7 +145,11 @@ class Cluster(Frozen):
     @property
     def usd_per_hour(self) -> float | None:
         """List price of all nodes, None where the catalogue has none."""
-        return None if self.node.usd_per_hour is None else self.nodes * self.node.usd_per_hour
+        prices = [
+            (self.node.usd_per_hour, self.nodes),
+            *((p.node.usd_per_hour, p.nodes) for p in self.others),
+        ]
+        return None if any(usd is None for usd, _ in prices) else sum((usd or 0.0) * n for usd, n in prices)
 
     @property
     def leaf_size(self) -> int:

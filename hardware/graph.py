@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from .measured import collective_curve
 from .network import network
+from .node import Node
 
 if TYPE_CHECKING:
     from .cluster import Cluster
@@ -18,98 +18,145 @@ def build_graph(cluster: Cluster) -> Any:
     """`cluster` as a frozen ``networkx.Graph``; see `Cluster.graph` for its attributes."""
     import networkx
 
-    graph = networkx.Graph(name=cluster.name)
-    graph.add_nodes_from(_machines(cluster))
-    graph.add_nodes_from(_switches(cluster))
-    graph.add_edges_from(_inner_edges(cluster))
-    graph.add_edges_from(_network_edges(cluster))
+    graph, machines = networkx.Graph(name=cluster.name), placed(cluster)
+    graph.add_nodes_from(_machines(machines))
+    graph.add_nodes_from(_switches(machines))
+    graph.add_edges_from(_inner_edges(machines))
+    graph.add_edges_from(_network_edges(machines, cluster.oversubscription))
     return networkx.freeze(graph)
 
 
-def _machines(cluster: Cluster) -> Iterator[tuple[str, Attributes]]:
+class Placed(NamedTuple):
+    """One machine in its place: cards in use, NVLink domain (None: its own), leaf."""
+
+    number: int
+    node: Node
+    cards: int
+    domain: int | None
+    leaf: int
+
+
+def placed(cluster: Cluster) -> list[Placed]:
+    """Every machine of `cluster` that has cards in use; pools under leaves of their own."""
+    if cluster.free:
+        spots = [(cards, leaf) for leaf, frees in enumerate(cluster.free) for cards in frees]
+        return [Placed(i, cluster.node, cards, None, leaf) for i, (cards, leaf) in enumerate(spots)]
+    found: list[Placed] = []
+    leaf = domain = 0
+    for pool in cluster.pools:
+        wide, size = pool.node.domain_nodes, pool.leaf_size
+        for i in range(pool.nodes):
+            own = domain + i // wide if wide > 1 else None
+            found.append(Placed(len(found), pool.node, pool.cards or pool.node.gpus, own, leaf + i // size))
+        leaf, domain = leaf - (-pool.nodes // size), domain - (-pool.nodes // wide)
+    return found
+
+
+def _machines(machines: list[Placed]) -> Iterator[tuple[str, Attributes]]:
     """Machines, and the islands of machines that have several."""
-    cards, several = _node_cards(cluster), cluster.node.islands > 1
-    law, inside = network(), "island" if cluster.node.island_size > 1 else "pcie"
-    innermost = {
-        "bandwidth_bytes_per_s": _bus_rate(cluster, inside, cluster.island_gpus),
-        "latency_seconds": law.ring_inner_step_seconds,
-    }
-    alone = {"kind": "node", "tier": "island", "cards": cards, **innermost}
-    outer = {"kind": "node", "tier": "node", "cards": cards}
-    for i in range(cluster.nodes):
-        yield f"node:{i}", outer if several else alone
-        for j, size in enumerate(_island_cards(cluster) if several else ()):
-            yield f"island:{i}:{j}", {"kind": "island", "tier": "island", "cards": size, **innermost}
-
-
-def _switches(cluster: Cluster) -> Iterator[tuple[str, Attributes]]:
-    """NVLink domains of several machines, leaf switches, the spine."""
-    if cluster.node.domain_nodes > 1:
-        for name, held in _groups(cluster, "domain", cluster.node.domain_nodes):
-            yield name, {"kind": "domain", "tier": "island", "cards": len(held) * _node_cards(cluster)}
-    if cluster.nodes > 1:
-        for name, held in _groups(cluster, "leaf", cluster.leaf_size):
-            yield name, {"kind": "leaf", "tier": "leaf", "cards": len(held) * _node_cards(cluster)}
-    if cluster.nodes > cluster.leaf_size:
-        yield "spine", {"kind": "spine", "tier": "spine", "cards": cluster.gpus}
-
-
-def _inner_edges(cluster: Cluster) -> Iterator[tuple[str, str, Attributes]]:
-    """PCI Express from the islands of a machine to it; NVLink from a tray to its domain."""
-    law, cards = network(), _node_cards(cluster)
-    if cluster.node.islands > 1:
-        rate = _bus_rate(cluster, "pcie", cards)
-        step = {"share": 1.0, "latency_seconds": law.ring_pcie_step_seconds, "kind": "pcie", "tier": "node"}
-        for j, size in enumerate(_island_cards(cluster)):
-            edge = {"bandwidth_bytes_per_s": size * rate, "links": size, **step}
-            yield from ((f"island:{i}:{j}", f"node:{i}", edge) for i in range(cluster.nodes))
-    if cluster.node.domain_nodes > 1:
-        rate = _bus_rate(cluster, "island", cluster.island_gpus)
-        step = {"share": 1.0, "latency_seconds": law.ring_inner_step_seconds}
-        edge = {
-            "bandwidth_bytes_per_s": cards * rate,
-            "links": cards,
-            "kind": "nvlink",
-            "tier": "island",
-            **step,
+    law = network()
+    for machine in machines:
+        node, cards = machine.node, machine.cards
+        inside: Literal["island", "pcie"] = "island" if node.island_size > 1 else "pcie"
+        joined = min(
+            node.domain_size, sum(m.cards for m in machines) if machine.domain is not None else cards
+        )
+        innermost = {
+            "bandwidth_bytes_per_s": _bus_rate(node, inside, joined),
+            "latency_seconds": law.ring_inner_step_seconds,
         }
-        for name, held in _groups(cluster, "domain", cluster.node.domain_nodes):
-            yield from ((f"node:{i}", name, edge) for i in held)
+        outer: Attributes = {"kind": "node", "tier": "node", "cards": cards}
+        alone = {**outer, "tier": "island", **innermost}
+        yield f"node:{machine.number}", outer if node.islands > 1 else alone
+        for j, size in enumerate(_island_cards(machine) if node.islands > 1 else ()):
+            island = {"kind": "island", "tier": "island", "cards": size, **innermost}
+            yield f"island:{machine.number}:{j}", island
 
 
-def _network_edges(cluster: Cluster) -> Iterator[tuple[str, str, Attributes]]:
-    """Network cards from machines to their leaf; uplinks, divided by the oversubscription, to the spine."""
-    if cluster.nodes == 1:
+def _held(machines: list[Placed]) -> tuple[dict[int, list[Placed]], dict[int, list[Placed]]]:
+    """Machines by domain and by leaf."""
+    domains: dict[int, list[Placed]] = {}
+    leaves: dict[int, list[Placed]] = {}
+    for machine in machines:
+        leaves.setdefault(machine.leaf, []).append(machine)
+        if machine.domain is not None:
+            domains.setdefault(machine.domain, []).append(machine)
+    return domains, leaves
+
+
+def _switches(machines: list[Placed]) -> Iterator[tuple[str, Attributes]]:
+    """NVLink domains of several machines, leaf switches, the spine."""
+    domains, leaves = _held(machines)
+    for domain, held in domains.items():
+        yield f"domain:{domain}", {"kind": "domain", "tier": "island", "cards": sum(m.cards for m in held)}
+    for leaf, held in leaves.items() if len(machines) > 1 else ():
+        yield f"leaf:{leaf}", {"kind": "leaf", "tier": "leaf", "cards": sum(m.cards for m in held)}
+    if len(leaves) > 1:
+        yield "spine", {"kind": "spine", "tier": "spine", "cards": sum(m.cards for m in machines)}
+
+
+def _inner_edges(machines: list[Placed]) -> Iterator[tuple[str, str, Attributes]]:
+    """PCI Express from the islands of a machine to it; NVLink from a tray to its domain."""
+    law, total = network(), sum(machine.cards for machine in machines)
+    for machine in machines:
+        node, name = machine.node, f"node:{machine.number}"
+        if node.islands > 1:
+            rate = _bus_rate(node, "pcie", machine.cards)
+            step = {
+                "share": 1.0,
+                "latency_seconds": law.ring_pcie_step_seconds,
+                "kind": "pcie",
+                "tier": "node",
+            }
+            for j, size in enumerate(_island_cards(machine)):
+                edge = {"bandwidth_bytes_per_s": size * rate, "links": size, **step}
+                yield f"island:{machine.number}:{j}", name, edge
+        if machine.domain is not None:
+            rate = _bus_rate(node, "island", min(node.domain_size, total))
+            edge = {
+                "bandwidth_bytes_per_s": machine.cards * rate,
+                "links": machine.cards,
+                "kind": "nvlink",
+                "tier": "island",
+                "share": 1.0,
+                "latency_seconds": law.ring_inner_step_seconds,
+            }
+            yield name, f"domain:{machine.domain}", edge
+
+
+def _network_edges(machines: list[Placed], oversubscription: float) -> Iterator[tuple[str, str, Attributes]]:
+    """Network cards from machines to their leaf; uplinks, divided by the oversubscription, to the spine.
+
+    A machine in part of whose cards others work has its share of the network cards, at least one.
+    """
+    if len(machines) == 1:
         return
-    law, total = network(), cluster.node.network_bytes_per_s
-    share = law.fabric(cluster.node.fabric).nic_share
-    wire = {"share": share, "latency_seconds": law.ring_network_step_seconds}
-    nic = {"bandwidth_bytes_per_s": total, "links": cluster.node.nics, "kind": "nic", "tier": "leaf", **wire}
-    for name, held in _groups(cluster, "leaf", cluster.leaf_size):
-        yield from ((f"node:{i}", name, nic) for i in held)
-        if cluster.nodes > cluster.leaf_size:
-            up = total * len(held) / cluster.oversubscription
-            edge = {"bandwidth_bytes_per_s": up, "links": 1, "kind": "uplink", "tier": "spine", **wire}
-            yield name, "spine", edge
+    step = network().ring_network_step_seconds
+    leaves = _held(machines)[1]
+    for leaf, held in leaves.items():
+        for machine in held:
+            node = machine.node
+            total = node.network_bytes_per_s * machine.cards / node.gpus
+            links = max(1, node.nics * machine.cards // node.gpus)
+            wire = {"share": node.network_share, "latency_seconds": step, "kind": "nic", "tier": "leaf"}
+            yield (
+                f"node:{machine.number}",
+                f"leaf:{leaf}",
+                {"bandwidth_bytes_per_s": total, "links": links, **wire},
+            )
+        if len(leaves) > 1:
+            up = sum(m.node.network_bytes_per_s * m.cards / m.node.gpus for m in held) / oversubscription
+            share = min(m.node.network_share for m in held)
+            wire = {"share": share, "latency_seconds": step, "kind": "uplink", "tier": "spine"}
+            yield f"leaf:{leaf}", "spine", {"bandwidth_bytes_per_s": up, "links": 1, **wire}
 
 
-def _bus_rate(cluster: Cluster, link: Any, cards: int) -> float:
+def _bus_rate(node: Node, link: Literal["island", "pcie"], cards: int) -> float:
     """Bus rate of a ring (all-gather) of `cards` cards over `link`, bytes/s a card."""
-    return collective_curve(cluster.node.gpu, max(2, cards), "all_gather", link).rate_bytes_per_s
+    return node.curve(max(2, cards), "all_gather", link).rate_bytes_per_s
 
 
-def _node_cards(cluster: Cluster) -> int:
-    """Cards in use of each machine."""
-    return cluster.cards or cluster.node.gpus
-
-
-def _island_cards(cluster: Cluster) -> list[int]:
+def _island_cards(machine: Placed) -> list[int]:
     """Cards in use of each island of a machine."""
-    size, cards = cluster.node.island_size, _node_cards(cluster)
+    size, cards = machine.node.island_size, machine.cards
     return [min(size, cards - first) for first in range(0, cards, size)]
-
-
-def _groups(cluster: Cluster, kind: str, size: int) -> Iterator[tuple[str, range]]:
-    """Vertices ``kind:k`` of up to `size` machines each, with the machines they hold."""
-    for group, first in enumerate(range(0, cluster.nodes, size)):
-        yield f"{kind}:{group}", range(first, min(first + size, cluster.nodes))

@@ -7,8 +7,10 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from ..inputs import Frozen
+from .curves import CollectiveCurve
 from .gpu import Gpu
 from .host import host
+from .measured import collective_curve, p2p_bytes_per_s
 from .network import network
 
 Link = Literal["nvswitch", "nvlink-mesh", "xgmi-mesh", "pairs", "pcie"]
@@ -21,6 +23,10 @@ class Node(Frozen):
     `pairs`); `domain_size` is the NVLink domain in cards, larger than `gpus` where trays share one
     (72 in an NVL72, whose node is ONE TRAY of 4 cards). `host_dram_bytes_per_s` is what all sockets
     sustain together and `cpu_adam_efficiency` the share of it that CPU Adam reaches.
+
+    `link_share` is what the weakest pair of an island has of the card's NVLinks (below 1: degraded), and
+    `card_order` the cards in the order ranks should visit them (empty: as numbered). Bus rates that were
+    measured on such a machine (``nccl-tests`` all-reduce, large messages) stand above the catalogue's.
     """
 
     name: str = Field(min_length=1)
@@ -40,6 +46,11 @@ class Node(Frozen):
     nvme_bytes: int = Field(ge=0)
     usd_per_hour: float | None = Field(default=None, ge=0)
     price_note: str | None = None
+    link_share: float = Field(default=1.0, gt=0, le=1)
+    card_order: tuple[int, ...] = ()
+    island_bus_bytes_per_s: float | None = Field(default=None, gt=0)
+    pcie_bus_bytes_per_s: float | None = Field(default=None, gt=0)
+    network_bus_bytes_per_s: float | None = Field(default=None, gt=0)
     source: str
 
     @model_validator(mode="after")
@@ -52,8 +63,46 @@ class Node(Frozen):
             raise ValueError(f"domain_size {self.domain_size} {reason}")
         if self.island_size > 1 and not self.gpu.joins(self.island_size):
             raise ValueError(f"{self.gpu.name} cannot join {self.island_size} cards without PCI Express")
+        if self.card_order and sorted(self.card_order) != list(range(self.gpus)):
+            raise ValueError(f"card_order must name each of the {self.gpus} cards once")
         network().fabric(self.fabric)
         return self
+
+    def curve(self, ranks: int, kind: str, link: Literal["island", "pcie"] | None = None) -> CollectiveCurve:
+        """The collective `kind` among `ranks` cards of this machine's domain: the card's curve, its rate
+        scaled to what was measured here or to the weakest link.
+
+        Raises `InputError` as `collective_curve`.
+        """
+        found = collective_curve(self.gpu, ranks, kind, link)
+        measured = self.island_bus_bytes_per_s if found.link == "island" else self.pcie_bus_bytes_per_s
+        share = self.link_share if found.link == "island" else 1.0
+        if measured is not None:
+            cards = self.domain_size if found.link == "island" else self.gpus
+            known = collective_curve(self.gpu, max(cards, 2), "all_reduce", found.link)
+            share, word = measured / known.rate_bytes_per_s, "scaled to the bus rate measured here"
+        elif share < 1.0:
+            word = f"{share:.3g} of it: the weakest link"
+        else:
+            return found
+        rate = found.rate_bytes_per_s * share
+        source = f"{found.source}; {word}"
+        return found.model_copy(update={"rate_bytes_per_s": rate, "grade": "A", "source": source})
+
+    @property
+    def peer_bytes_per_s(self) -> float:
+        """Rate of one card writing to one other of its island, or over PCI Express where it has none."""
+        found = p2p_bytes_per_s(self.gpu)
+        if self.island_size > 1:
+            return found * self.link_share
+        return found if self.pcie_bus_bytes_per_s is None else self.pcie_bus_bytes_per_s
+
+    @property
+    def network_share(self) -> float:
+        """What collectives reach of the wire: as measured here, else the fabric's share."""
+        if self.network_bus_bytes_per_s is None:
+            return network().fabric(self.fabric).nic_share
+        return min(1.0, self.network_bus_bytes_per_s / self.network_bytes_per_s)
 
     @property
     def network_bytes_per_s(self) -> float:

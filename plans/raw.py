@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import sys
-import tomllib
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..inputs import InputError, read_text
 from ..inputs.files import parse_json
+from ..inputs.toml import parse_toml, unreadable
 from .lines import json_lines, toml_lines
-
-DEEPEST = 24
-"""Tables and lists inside one another; a whole Plan has 8."""
-
-LONGEST_NUMBER = 2048
-"""Bits of a whole number that can still be shown in a message."""
-
-LARGEST_TOML = 2**16
-"""Characters of a TOML request; a person writes hundreds."""
-
-_WORD = r"""(?:[\w-]+|"[^"\n]*"|'[^'\n]*')"""
-_DOTTED = re.compile(rf"""(?<![\w"'-])(?:{_WORD}\s*\.\s*){{{DEEPEST}}}""")
 
 
 @dataclass
@@ -58,46 +45,13 @@ def raw_of(text: str, name: str) -> Raw:
 
 def json_tables(text: str, name: str, field: str) -> tuple[dict[str, Any], dict[str, int]]:
     """The JSON object in `text`, and the line of each key by its dotted path."""
-    return _touchable(parse_json(text, field, name), name, field), json_lines(text)
+    tree = parse_json(text, field, name)
+    wrong = unreadable(tree)
+    if wrong:
+        raise InputError(field, name, name, wrong, code="bad-file")
+    return tree, json_lines(text)
 
 
 def toml_tables(text: str, name: str, field: str) -> tuple[dict[str, Any], dict[str, int]]:
     """The TOML tables in `text`, and the line of each key by its dotted path."""
-    return _touchable(_toml(text, name, field), name, field), toml_lines(text)
-
-
-def _toml(text: str, name: str, field: str) -> dict[str, Any]:
-    if len(text) > LARGEST_TOML:
-        raise InputError(field, name, name, f"is longer than {LARGEST_TOML} characters", code="too-large")
-    if _DOTTED.search(text):
-        raise InputError(field, name, name, "is nested too deeply", code="bad-file")
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(field, name, name, f"is not TOML: {error}", code="bad-file") from None
-    except RecursionError:
-        raise InputError(field, name, name, "is nested too deeply", code="bad-file") from None
-    except ValueError:
-        raise InputError(field, name, name, "holds a value that cannot be read", code="bad-file") from None
-
-
-def _touchable(tree: dict[str, Any], name: str, field: str) -> dict[str, Any]:
-    wrong = _unreadable(tree)
-    if wrong:
-        raise InputError(field, name, name, wrong, code="bad-file")
-    return tree
-
-
-def _unreadable(tree: object) -> str:
-    """Why values nested in `tree` are not to be touched, or nothing."""
-    level: list[object] = [tree]
-    for _ in range(DEEPEST):
-        if any(isinstance(value, int) and value.bit_length() > LONGEST_NUMBER for value in level):
-            return "holds a number too long to read"
-        level = [
-            inner
-            for value in level
-            if isinstance(value, dict | list)
-            for inner in (value.values() if isinstance(value, dict) else value)
-        ]
-    return "is nested too deeply" if level else ""
+    return parse_toml(text, field, name), toml_lines(text)

@@ -25,10 +25,14 @@ TABLES = ("cluster", "training", "choose", "limits", "objective")
 
 RIVALS = (
     ("cluster.nodes", "cluster.gpus", "cluster.cards"),
-    ("cluster.preset", "cluster.file", "cluster.node", "cluster.name", "cluster.leaf_nodes", "cluster.cards"),
+    ("cluster.preset", "cluster.file"),
     ("training.global_batch_size", "training.global_batch_tokens"),
 )
 """Fields that say the same thing in two ways: the one given nearer to the user displaces the others."""
+
+WHOLE = ("cluster.preset", "cluster.file")
+KEPT = ("cluster.nodes", "cluster.gpus", "cluster.oversubscription")
+"""Fields that give a whole cluster: all else below them that describes one gives way, but for `KEPT`."""
 
 
 def read_request(
@@ -103,7 +107,11 @@ def over(raw: Raw, values: Sequence[tuple[str, Any, str]]) -> None:
     """Lays (field, value, origin) over `raw`; rivals from below give way, later ones win."""
     fields = {field for field, _, _ in values}
     for field, value, origin in values:
-        for rival in (rival for group in RIVALS if field in group for rival in group):
+        rivals = [rival for group in RIVALS if field in group for rival in group]
+        if field in WHOLE:
+            described = [f"cluster.{key}" for key in raw.tree.get("cluster", {})]
+            rivals += [other for other in described if other not in KEPT]
+        for rival in rivals:
             if rival not in fields:
                 _drop(raw, rival)
         table, _, key = field.partition(".")
@@ -125,7 +133,7 @@ def _built(raw: Raw, folder: Path | None) -> Request:
     try:
         return Request(
             model=_model(tree.get("model"), folder),
-            cluster=cluster_of(tree.get("cluster", {})),
+            cluster=cluster_of(tree.get("cluster", {}), folder),
             training=training_of(tree.get("training", {})),
             choose=_part(Choose, tree.get("choose", {}), "choose"),
             limits=_part(Limits, tree.get("limits", {}), "limits"),

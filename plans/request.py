@@ -11,12 +11,13 @@ from typing import Any, Self
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
 from ..hardware import Cluster
+from ..hardware.topology import described
 from ..inputs import Frozen, InputError, nearest
 from ..models import Training, Transformer
 from .choose import Choose
 from .limits import Limits, Objective
 from .origin import as_input_error, origin_of
-from .sections import cluster_of, training_of, transformer_of, with_gpus
+from .sections import DESCRIBED, cluster_of, training_of, transformer_of, with_gpus
 
 ARGUMENT = "argument"
 """Origin of a value handed to `Request` in Python."""
@@ -82,8 +83,9 @@ class Request(Frozen):
     def changed(self, values: Mapping[str, Any], origin: str = "change") -> Self:
         """This request with the dotted fields of `values` (from `origin`) replaced and checked again.
 
-        "model", "cluster.preset", "cluster.nodes", "cluster.gpus", "cluster.oversubscription" and
-        each field of training, choose, limits and objective can be changed. Raises `InputError`.
+        "model", "cluster.preset", "cluster.nodes", "cluster.gpus", "cluster.oversubscription",
+        "cluster.leaf_nodes", what describes its machines ("cluster.nic_gbit_per_s") and each field of
+        training, choose, limits and objective can be changed. Raises `InputError`.
         """
         parts: dict[str, Any] = {name: getattr(self, name) for name in type(self).model_fields}
         parts["origins"] = {**self.origins, **dict.fromkeys(values, origin)}
@@ -123,10 +125,12 @@ def _other_cluster(old: Cluster, key: str, value: Any) -> Cluster:
             reason = "must be a whole number of at least 1"
             raise InputError("cluster.gpus", value, "change", reason, legal=["1"])
         return with_gpus(old, value)
-    if key in ("nodes", "oversubscription"):
-        fields |= {key: value} | ({"cards": None} if key == "nodes" else {})
+    if key in DESCRIBED:
+        return described(old, {key: value}, "change")
+    if key in ("nodes", "oversubscription", "leaf_nodes"):
+        fields |= {key: value} | ({"cards": None, "free": ()} if key == "nodes" else {})
     else:
-        legal = nearest(key, ["preset", "nodes", "gpus", "oversubscription"])
+        legal = nearest(key, ["preset", "nodes", "gpus", "oversubscription", "leaf_nodes", *DESCRIBED])
         raise InputError(f"cluster.{key}", value, "change", "is not known", legal=legal, code="unknown-field")
     try:
         return type(old).model_validate(fields)

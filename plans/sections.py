@@ -11,12 +11,17 @@ from pydantic import ValidationError
 
 from ..hardware import Cluster
 from ..hardware.catalogue import node_names
+from ..hardware.topology import Description, described, read_cluster, read_own_table
 from ..inputs import InputError, nearest
 from ..models import ReadReport, Training, Transformer, explain_config, explain_preset
 from .origin import as_input_error
 from .quantity import count_of
 
-CLUSTER_KEYS = ("preset", "nodes", "gpus", "oversubscription", "file")
+DESCRIBED = tuple(name for name in Description.model_fields if name not in ("name", "nodes"))
+"""Keys of [cluster] that describe its machines, beside a file or a preset or alone."""
+CLUSTER_KEYS = (
+    "preset", "nodes", "gpus", "oversubscription", "file", *DESCRIBED, "leaf_nodes", "free", "pool"
+)  # fmt: skip
 TRAINING_KEYS = (
     "global_batch_size", "global_batch_tokens", "sequence_length", "optimizer", "total_tokens", "trainable"
 )  # fmt: skip
@@ -25,7 +30,8 @@ TRAINING_KEYS = (
 def is_path(text: str) -> bool:
     """Whether `text` means a file or folder, not a catalogue name (which may be ``owner/name``)."""
     outright = text.startswith((".", "/", "~")) or "\\" in text or text.count("/") > 1
-    return outright or text.lower().endswith((".json", ".toml")) or _exists(Path(text))
+    ends = (".json", ".toml", ".txt", ".conf")
+    return outright or text.lower().endswith(ends) or _exists(Path(text))
 
 
 def transformer_of(value: str | Path, beside: Path | None = None) -> Transformer:
@@ -82,18 +88,46 @@ def _number(table: Mapping[str, Any], key: str, root: str, default: float) -> fl
     return float(value)
 
 
-def cluster_of(table: Mapping[str, Any]) -> Cluster:
-    """The cluster of a [cluster] table: a preset with `nodes` or `gpus`, or all fields spelled out.
+def cluster_of(table: Mapping[str, Any], beside: Path | None = None) -> Cluster:
+    """The cluster of a [cluster] table: a file, a preset, a description, or all fields spelled out.
 
-    Raises `InputError` on the dotted field.
+    A relative file is looked for in the folder `beside` first. Raises `InputError` on the dotted field.
     """
-    if "file" in table:
-        reason = "cluster files are not available yet: name a preset"
-        raise InputError("cluster.file", table["file"], "cluster", reason, code="not-available")
     if "node" in table:
         return _spelled_out(table)
     _known(table, CLUSTER_KEYS, "cluster")
-    preset = table.get("preset")
+    nodes, gpus = _whole(table, "nodes", "cluster"), _whole(table, "gpus", "cluster")
+    if nodes is not None and gpus is not None:
+        reason = f"contradicts cluster.nodes = {nodes}: give one of the two"
+        raise InputError("cluster.gpus", gpus, "cluster", reason, code="contradiction")
+    if nodes is not None and nodes > 65536:
+        raise InputError("cluster.nodes", nodes, "cluster", "must be at most 65536", legal=["65536"])
+    spread = _number(table, "oversubscription", "cluster", 1.0)
+    if spread < 1:
+        raise InputError("cluster.oversubscription", spread, "cluster", "must be at least 1", legal=["1"])
+    said = {key: value for key, value in table.items() if key not in ("file", "preset", "gpus")}
+    if "file" in table:
+        found = read_cluster(_path(table["file"], beside), said)
+        return found if gpus is None else with_gpus(found, gpus)
+    if table.get("preset") is None and any(key in table for key in ("machine", "gpu", "pool")):
+        found = read_own_table(said, beside)
+        return found if gpus is None else with_gpus(found, gpus)
+    found = _preset(table.get("preset"), nodes, gpus, spread)
+    more = {key: value for key, value in said.items() if key in DESCRIBED}
+    return described(found, more) if more else found
+
+
+def _path(value: object, beside: Path | None) -> Path:
+    """Where a cluster file stands."""
+    if not isinstance(value, str) or not value.strip():
+        raise InputError(
+            "cluster.file", value, "cluster", "must be the path of a file", legal=["cluster.toml"]
+        )
+    return beside / value if beside and _exists(beside / value) else Path(value)
+
+
+def _preset(preset: object, nodes: int | None, gpus: int | None, spread: float) -> Cluster:
+    """Machines of a catalogue type."""
     if preset is None:
         reason = "is required: write preset under [cluster] or give --cluster"
         legal = nearest("dgx-h100", node_names())
@@ -101,15 +135,6 @@ def cluster_of(table: Mapping[str, Any]) -> Cluster:
     if not isinstance(preset, str):
         reason = "must be the name of a node type"
         raise InputError("cluster.preset", preset, "cluster", reason, legal=["dgx-h100"])
-    spread = _number(table, "oversubscription", "cluster", 1.0)
-    if spread < 1:
-        raise InputError("cluster.oversubscription", spread, "cluster", "must be at least 1", legal=["1"])
-    nodes, gpus = _whole(table, "nodes", "cluster"), _whole(table, "gpus", "cluster")
-    if nodes is not None and gpus is not None:
-        reason = f"contradicts cluster.nodes = {nodes}: give one of the two"
-        raise InputError("cluster.gpus", gpus, "cluster", reason, code="contradiction")
-    if nodes is not None and nodes > 65536:
-        raise InputError("cluster.nodes", nodes, "cluster", "must be at most 65536", legal=["65536"])
     if gpus is not None:
         return Cluster.of_gpus(preset, gpus, oversubscription=spread)
     return Cluster.preset(preset, nodes=nodes or 1, oversubscription=spread)
@@ -130,6 +155,9 @@ def _spelled_out(table: Mapping[str, Any]) -> Cluster:
 
 def with_gpus(cluster: Cluster, gpus: int) -> Cluster:
     """`cluster` cut or grown to `gpus` cards: whole nodes, or part of one."""
+    if cluster.free or cluster.others:
+        reason = f"cannot be set for a cluster of pools or free cards, which has {cluster.gpus}"
+        raise InputError("cluster.gpus", gpus, "cluster", reason, legal=[str(cluster.gpus)])
     per_node = cluster.node.gpus
     nodes, rest = divmod(gpus, per_node)
     if nodes and rest:

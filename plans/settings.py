@@ -20,7 +20,10 @@ FIELDS: tuple[str, ...] = (
 )
 """Every field of a request file, dotted."""
 
-TEXTS = ("model", "cluster.preset", "cluster.file", "training.optimizer", "objective.minimize")
+TEXTS = (
+    "model", "cluster.preset", "cluster.file", "cluster.machine", "cluster.gpu", "cluster.mig",
+    "cluster.fabric", "cluster.host_class", "cluster.link", "training.optimizer", "objective.minimize"
+)  # fmt: skip
 """Fields whose value is text as it stands, never read as a number."""
 
 FLAGS = {

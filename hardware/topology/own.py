@@ -1,0 +1,145 @@
+"""Our own cluster file (TOML or JSON): a few keys, several pools, free cards, or every field spelled out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ...inputs import InputError, nearest
+from .checked import checked
+from .describe import Description, base_node, card_of, laid_over
+
+if TYPE_CHECKING:
+    from ..cluster import Cluster
+    from ..node import Node
+
+Beside = Callable[[str], str]
+"""The text of a file named in the cluster file."""
+
+WHOLE = ("name", "oversubscription", "leaf_nodes", "free", "pool")
+"""Keys of the whole cluster; the others describe one kind of machine, or stand in each [[pool]]."""
+
+
+def is_own(tree: Mapping[str, Any]) -> bool:
+    """Whether a table is a cluster of ours: it names a machine, a card, pools or a whole node."""
+    return any(key in tree for key in ("machine", "gpu", "pool", "node", "topology"))
+
+
+def read_own(tree: Mapping[str, Any], origin: str, beside: Beside) -> Cluster:
+    """The cluster that `tree` describes; `topology` names a dump of its machines, read with `beside`."""
+    from ..cluster import Cluster
+
+    if "node" in tree:
+        return checked(Cluster, tree, origin)
+    known = (*WHOLE, *Description.model_fields)
+    for key in tree:
+        if key not in known:
+            legal = nearest(str(key), known)
+            raise InputError(
+                f"cluster.{key}", tree[key], origin, "is not known", legal=legal, code="unknown-field"
+            )
+    shared = {key: value for key, value in tree.items() if key not in WHOLE}
+    tables = _pools(tree, shared, origin)
+    pools = [_pool(table, origin, beside) for table in tables]
+    network = {key: tree[key] for key in ("oversubscription", "leaf_nodes") if key in tree}
+    free = _free(tree, origin)
+    nodes = sum(map(len, free)) if free and "nodes" not in shared else pools[0].nodes
+    fields = {
+        "name": tree.get("name") or pools[0].name,
+        "node": pools[0].node,
+        "nodes": nodes,
+        "others": [{"node": pool.node, "nodes": pool.nodes} for pool in pools[1:]],
+        "free": free,
+        "notes": [note for pool in pools for note in pool.notes],
+        **({"leaf_nodes": pools[0].leaf_nodes} if tables[0].get("topology") else {}),
+        **network,
+    }
+    return checked(Cluster, fields, origin)
+
+
+def _pools(tree: Mapping[str, Any], shared: dict[str, Any], origin: str) -> list[dict[str, Any]]:
+    """The table of each pool, with the keys that stand above all of them."""
+    given = tree.get("pool")
+    if given is None:
+        return [shared]
+    if not isinstance(given, list) or not given or not all(isinstance(table, dict) for table in given):
+        raise InputError("cluster.pool", given, origin, "must be tables", legal=["[[pool]]"])
+    return [{**shared, **table} for table in given]
+
+
+def _free(tree: Mapping[str, Any], origin: str) -> list[list[int]]:
+    """Free cards by leaf and machine; one list is one leaf."""
+    given = tree.get("free", [])
+    if not isinstance(given, list):
+        raise InputError(
+            "cluster.free", given, origin, "must list free cards by leaf", legal=["[[8, 6], [3]]"]
+        )
+    return given if any(isinstance(entry, list) for entry in given) or not given else [given]
+
+
+def _pool(table: dict[str, Any], origin: str, beside: Beside) -> Cluster:
+    """One pool as a cluster: described, or its machines as a dump shows them."""
+    from ..cluster import Cluster
+    from .recognise import sighting_of
+
+    said = checked(Description, table, origin)
+    if said.topology is not None:
+        from .assemble import cluster_of_sighting
+
+        return cluster_of_sighting(sighting_of(beside(said.topology), said.topology), said, said.topology)
+    return Cluster(name=said.name or "pool", node=node_of(said, origin), nodes=said.nodes or 1)
+
+
+def node_of(said: Description, origin: str) -> Node:
+    """The machine a description alone makes."""
+    card = card_of(said, [], origin) if said.machine is None or said.gpu else None
+    found = base_node(said, card, None, origin)
+    if said.mig and card is None:
+        from .describe import sliced
+
+        card = sliced(found.gpu, said.mig, origin)
+    if (said.nodes or 1) > 1 and said.machine is None and said.nic_gbit_per_s is None:
+        reason = "is required for several nodes of a machine that the catalogue does not know"
+        raise InputError(
+            "cluster.nic_gbit_per_s", "nothing", origin, reason, legal=["400", "200"], code="missing"
+        )
+    return laid_over(found, said, card, origin)
+
+
+def described(cluster: Cluster, table: Mapping[str, Any], origin: str = "cluster") -> Cluster:
+    """`cluster` with what `table` (keys of `Description`) says of its machines laid over them."""
+    from ..cluster import Cluster
+
+    said = checked(Description, table, origin)
+    card = card_of(said, [cluster.node.gpu], origin) if said.gpu or said.mig else None
+    fields = {name: getattr(cluster, name) for name in Cluster.model_fields}
+    return checked(Cluster, {**fields, "node": laid_over(cluster.node, said, card, origin)}, origin)
+
+
+def written(cluster: Cluster) -> str:
+    """`cluster` as the text of a file of ours with every field; `read_own` gives back an equal one.
+
+    >>> from shardwise.hardware import Cluster
+    >>> written(Cluster.preset("dgx-h100", nodes=2)).splitlines()[0]
+    'name = "dgx-h100"'
+    """
+    return "\n".join(_lines(cluster.model_dump(mode="json", exclude_none=True), "")) + "\n"
+
+
+def _lines(table: Mapping[str, Any], path: str) -> list[str]:
+    """Plain values first, then the tables inside, each under its dotted head."""
+    inner = {key: value for key, value in table.items() if isinstance(value, dict)}
+    lists = {key: v for key, v in table.items() if isinstance(v, list) and v and isinstance(v[0], dict)}
+    found = [f"{key} = {_value(v)}" for key, v in table.items() if key not in inner and key not in lists]
+    for key, value in inner.items():
+        found += ["", f"[{path}{key}]", *_lines(value, f"{path}{key}.")]
+    for key, entries in lists.items():
+        for entry in entries:
+            found += ["", f"[[{path}{key}]]", *_lines(entry, f"{path}{key}.")]
+    return found
+
+
+def _value(value: Any) -> str:
+    """A TOML value: JSON spells text, numbers, truth and lists of them alike, but for a few escapes."""
+    return json.dumps(value, ensure_ascii=True).replace("\\u007f", "\\u007F")

@@ -1,0 +1,100 @@
+"""Which of the known formats a text is, told by its content."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...inputs import InputError, read_text
+from ...inputs.files import parse_json
+from ...inputs.toml import parse_toml, unreadable
+from .assemble import cluster_of_sighting
+from .checked import checked
+from .describe import Description
+from .devices import looks_like_devices, read_devices
+from .kubernetes import looks_like_kubernetes, read_kubernetes
+from .own import is_own, read_own
+from .sighting import Machine, Sighting
+from .slurm import looks_like_slurm, read_slurm
+from .smi import has_matrix, read_matrices
+
+if TYPE_CHECKING:
+    from ..cluster import Cluster
+
+FIELD = "cluster.file"
+KNOWN = [
+    "nvidia-smi topo -m",
+    "topology.conf",
+    "scontrol show node",
+    "kubectl get nodes -o json",
+    "cluster.toml",
+]
+
+
+def read_cluster(path: str | os.PathLike[str], said: Mapping[str, Any]) -> Cluster:
+    """The cluster in the file `path` with the keys of `said` laid over it. Raises `InputError`."""
+    name = os.fspath(path)
+    return cluster_of_text(read_text(path, FIELD), name, said, Path(name).parent)
+
+
+def cluster_of_text(text: str, origin: str, said: Mapping[str, Any], folder: Path | None = None) -> Cluster:
+    """The cluster in `text`; a cluster file's own names of files start from `folder`."""
+
+    def beside(name: str) -> str:
+        return read_text((folder or Path()) / name, "cluster.topology")
+
+    tree = _tree(text, origin)
+    if tree is not None and is_own(tree):
+        over = {key: value for key, value in said.items() if value is not None}
+        return read_own({**tree, **over} if "node" not in tree else tree, origin, beside)
+    network = {key: said[key] for key in ("oversubscription", "leaf_nodes") if said.get(key) is not None}
+    keys = {key: value for key, value in said.items() if key not in network}
+    return cluster_of_sighting(
+        sighting_of(text, origin), checked(Description, keys, "request"), origin, **network
+    )
+
+
+def read_own_table(table: Mapping[str, Any], folder: Path | None = None) -> Cluster:
+    """The cluster of a table of our own keys, as it stands in a request."""
+    return read_own(table, "cluster", lambda name: read_text((folder or Path()) / name, "cluster.topology"))
+
+
+def sighting_of(text: str, origin: str = "topology") -> Sighting:
+    """What `text` shows of machines. Raises `InputError` where it is none of the known formats."""
+    tree = _tree(text, origin)
+    if tree is not None and looks_like_kubernetes(tree):
+        return read_kubernetes(tree, origin)
+    if tree is not None and looks_like_devices(tree):
+        return read_devices(tree, origin)
+    if looks_like_slurm(text):
+        return read_slurm(text, origin)
+    if has_matrix(text):
+        return _of_matrices(text, origin)
+    raise InputError(FIELD, origin, origin, "is none of the known formats", legal=KNOWN, code="bad-file")
+
+
+def _tree(text: str, origin: str) -> dict[str, Any] | None:
+    """The tables of a JSON or TOML text, None where it is neither."""
+    start = text.lstrip("\ufeff \t\r\n")
+    if start.startswith("{"):
+        tree = parse_json(start, FIELD, origin)
+        wrong = unreadable(tree)
+        if wrong:
+            raise InputError(FIELD, origin, origin, wrong, code="bad-file")
+        return tree
+    if looks_like_slurm(text) or has_matrix(text) or "=" not in text:
+        return None
+    return parse_toml(text, FIELD, origin)
+
+
+def _of_matrices(text: str, origin: str) -> Sighting:
+    """Machines of one paste: one a matrix, named by its host where a prompt told it."""
+    matrices = read_matrices(text, origin)
+    names = [m.host or f"node{i}" for i, m in enumerate(matrices)]
+    machines = [
+        Machine(name=name, cards=matrix.cards, card=matrix.card, matrix=matrix)
+        for name, matrix in zip(names, matrices, strict=True)
+    ]
+    return Sighting(format="matrix", machines=tuple(machines))

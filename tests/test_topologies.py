@@ -1,0 +1,222 @@
+"""Topology dumps: every generation of ``nvidia-smi topo -m``, whole and cut, and what they leave open."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks.topologies import measure
+from shardwise.hardware import Cluster
+from shardwise.hardware.topology import Islands, Matrix, cluster_of_text, read_matrices, sighting_of, written
+from shardwise.inputs import InputError
+
+pytestmark = pytest.mark.tree
+DUMPS = Path(__file__).parent.parent / "benchmarks" / "data" / "topo"
+
+TWO = """\
+\tGPU0\tGPU1\tNIC0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID
+GPU0\t X \tNV4\tPIX\t0-15\t0\t\tN/A
+GPU1\tNV4\t X \tSYS\t16-31\t1\t\tN/A
+NIC0\tPIX\tSYS\t X \t\t\t\t
+
+Legend:
+
+  X    = Self
+  NV#  = Connection traversing a bonded set of # NVLinks
+
+NIC Legend:
+
+  NIC0: mlx5_0
+"""
+
+
+def dump(name: str) -> str:
+    return (DUMPS / name).read_text(encoding="utf-8")
+
+
+def only(text: str) -> Matrix:
+    (found,) = read_matrices(text)
+    return found
+
+
+def test_every_dump_is_read_as_the_index_says() -> None:
+    """Cards, network cards and completeness of all dumps of the index; each missing row is named."""
+    found = measure([str(DUMPS)])
+
+    assert (found["right"], found["refused"], found["wrong"]) == (found["files"], 0, 0)
+    assert found["files"] >= 14
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text.replace("\t", "    "),
+        lambda text: text.replace("\n", "\r\n"),
+        lambda text: text.replace("\n", "\r"),
+        lambda text: "\x1b[4m" + text.replace("CPU Affinity", "\x1b[0mCPU Affinity"),
+        lambda text: "[4m" + text,
+        lambda text: f"root@gpu07:~# nvidia-smi topo -m\n{text}root@gpu07:~# exit\n",
+        lambda text: "\n".join(f"> {line}" for line in text.split("\n")),
+        lambda text: "\n".join(f"    {line}" for line in text.split("\n")),
+        lambda text: f"```\n{text}```\n",
+        lambda text: text.replace("\t", " | "),
+        lambda text: text.split("Legend")[0],
+        lambda text: text.replace("NIC0\t", "mlx5_0\t").replace("\tNIC0", "\tmlx5_0"),
+    ],
+)
+def test_dress_does_not_matter(change: object) -> None:
+    """Tabs or spaces, line ends, colours, prompts, quotes, fences, table bars: the same machine."""
+    found = only(change(TWO))  # type: ignore[operator]
+
+    assert (found.cards, len(found.nics), found.complete) == (2, 1, True)
+    assert found.paths[0][1] == "NV4"
+    assert [row[0] for row in found.nic_paths] == ["PIX", "SYS"]
+
+
+def test_network_cards_take_the_names_of_the_legend() -> None:
+    """NIC0 is what its legend calls it; without a legend it stays NIC0."""
+    assert only(TWO).nics == ("mlx5_0",)
+    assert only(TWO.split("NIC Legend")[0]).nics == ("NIC0",)
+
+
+def test_several_machines_in_one_paste() -> None:
+    """A matrix each, named by its prompt; equal machines are one pool of as many nodes."""
+    paste = "".join(f"me@{host}:~$ nvidia-smi topo -m\n{dump('a100_8gpu_nv12.txt')}" for host in ("a1", "a2"))
+    cluster = cluster_of_text(
+        paste, "paste", {"gpu": "A100-SXM-80GB", "nic_gbit_per_s": 200, "nics_per_node": 8}
+    )
+
+    assert [machine.name for machine in sighting_of(paste).machines] == ["a1", "a2"]
+    assert (cluster.nodes, cluster.gpus) == (2, 16)
+
+
+def test_a_cut_matrix_is_completed_by_symmetry_and_says_so() -> None:
+    """Header of 8, rows of 4: the block of cards by symmetry, NICs of the rest unknown, each in words."""
+    found = only(dump("dgx_a100_8gpu_12nic_truncated.txt"))
+
+    assert found.rows == (0, 1, 2, 3)
+    assert found.paths[7][5] == "NV12"
+    assert found.nic_paths[4] == (None,) * 12
+    assert "the header lists 8 GPUs, 4 whole rows are present: GPU4-7 missing" in found.notes
+    assert any("NIC mapping of GPU4-7 unknown" in note and "upper bound" in note for note in found.notes)
+
+
+def test_pairs_that_differ_are_completed_by_the_longest_path() -> None:
+    """Where several kinds of path were seen, a pair nobody showed counts as SYS, never as NVLink."""
+    text = "\n".join(dump("v100_sxm2_8gpu_1nic_cubemesh.txt").split("\n")[:4])
+    found = only(text)
+
+    assert found.rows == (0, 1, 2)
+    assert found.paths[7][5] == "SYS"
+    assert any("taken as SYS" in note for note in found.notes)
+
+
+def test_a_lost_header_is_said() -> None:
+    """Rows alone: as many cards as the rows name."""
+    found = only("\n".join(TWO.split("\n")[1:]))
+
+    assert (found.cards, found.paths[0][1], len(found.nics)) == (2, "NV4", 1)
+    assert any("header line is missing" in note for note in found.notes)
+
+
+def test_a_row_out_of_line_is_left_out() -> None:
+    """A row whose own X stands in another column is shifted: nothing of it is believed."""
+    text = TWO.replace("GPU1\tNV4\t X ", "GPU1\t X \tNV4")
+    found = only(text)
+
+    assert found.rows == (0,)
+    assert any("out of line" in note for note in found.notes)
+
+
+def test_an_uneven_pair_takes_the_worse_path() -> None:
+    """Two rows that contradict each other: the longer path, and it is said."""
+    found = only(TWO.replace("GPU1\tNV4", "GPU1\tSYS"))
+
+    assert found.paths[0][1] == "SYS"
+    assert any("not symmetric" in note for note in found.notes)
+
+
+def test_rails_are_the_nearest_network_cards() -> None:
+    """One PIX card each: GPU i to its own, spare ones to nobody; two on one socket serve all."""
+    rails = Islands(matrix=only(dump("h100_8gpu_10nic_pix_rails.txt"))).rails
+    assert rails == ((0,), (1,), (2,), (5,), (6,), (7,), (8,), (9,))
+
+    shared = Islands(matrix=only(dump("h800_8gpu_2nic_one_socket.txt")))
+    assert shared.rail_nics == (0, 1)
+
+
+def test_a_cube_mesh_is_no_switch() -> None:
+    """Eight cards joined, but in cliques of four; its pairs keep their own links."""
+    found = Islands(matrix=only(dump("v100_sxm2_8gpu_1nic_cubemesh.txt")))
+
+    assert (found.shape, found.size, found.weakest) == ("nvlink-mesh", 8, 1)
+    assert found.cliques == ((0, 1, 2, 3), (4, 5, 6, 7))
+
+
+def test_degraded_links_count_at_their_minimum() -> None:
+    """One card with 16 of 18 links slows the ring of the whole island to 16/18."""
+    whole = Cluster.read(DUMPS / "gb200_tray_4gpu.txt", gpu="B200-SXM")
+    weak = Cluster.read(DUMPS / "emulated_4gpu_degraded_links.txt", gpu="B200-SXM")
+    rates = [c.tiers().tiers[0].bandwidth_bytes_per_s for c in (weak, whole)]
+
+    assert rates[0] / rates[1] == pytest.approx(16 / 18)
+    assert any("degraded" in note for note in weak.notes)
+
+
+def test_the_pcie_only_view_of_an_nvlink_card_is_said() -> None:
+    """``topo -mp`` shows no NVLink: taken as shown, and the other view is asked for."""
+    cluster = Cluster.read(DUMPS / "cloud_4gpu_sys_only.txt", gpu="H100-SXM-80GB")
+
+    assert cluster.node.link == "pcie"
+    assert any("topo -mp" in note for note in cluster.notes)
+
+
+def test_the_card_is_asked_for_with_those_its_links_allow() -> None:
+    """NV12 between eight cards is an A100; which one the matrix cannot tell."""
+    with pytest.raises(InputError) as caught:
+        Cluster.read(DUMPS / "a100_8gpu_nv12.txt")
+
+    assert (caught.value.field, caught.value.legal) == ("cluster.gpu", ["A100-SXM-40GB", "A100-SXM-80GB"])
+
+
+def test_the_card_is_read_where_the_paste_names_it() -> None:
+    """Lines of ``nvidia-smi -L`` beside the matrix say which card it is."""
+    line = "GPU 0: NVIDIA A100-SXM4-80GB (UUID: GPU-00000000-0000-0000-0000-000000000000)\n"
+    cluster = cluster_of_text(line + dump("a100_8gpu_nv12.txt"), "paste", {})
+
+    assert cluster.node.gpu.name == "A100-SXM-80GB"
+
+
+def test_several_nodes_ask_for_their_network() -> None:
+    """No matrix tells the rate of a network card: two nodes need it, one does not."""
+    with pytest.raises(InputError, match="nic_gbit_per_s"):
+        Cluster.read(DUMPS / "a100_8gpu_nv12.txt", gpu="A100-SXM-80GB", nodes=2)
+
+
+def test_a_measured_bus_rate_stands_above_the_path() -> None:
+    """NODE says nothing of 56 GB/s: the measured rate is what a ring of the two cards gets."""
+    said = {"gpu": "RTX-PRO-6000-Workstation", "measured_bus_gb_per_s": {"pcie": 56.0}}
+    measured = Cluster.read(DUMPS / "rtxpro6000_2gpu_node.txt", **said)
+
+    assert measured.node.curve(2, "all_reduce", "pcie").rate_bytes_per_s == pytest.approx(56e9)
+    assert measured.node.peer_bytes_per_s == 56e9
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in DUMPS.glob("*.txt")))
+def test_our_own_format_round_trips(name: str) -> None:
+    """A cluster written as TOML and read again is the same cluster, as is its JSON."""
+    said = {"gpu": "H100-SXM-80GB", "nodes": 3, "nic_gbit_per_s": 400, "nics_per_node": 4}
+    cluster = Cluster.read(DUMPS / name, **said)
+
+    assert cluster_of_text(written(cluster), "x.toml", {}) == cluster
+    assert cluster_of_text(json.dumps(cluster.model_dump(mode="json")), "x.json", {}) == cluster
+
+
+@pytest.mark.parametrize("preset", ["dgx-h100", "gb200-nvl72", "NC96ads_A100_v4", "ws-8x-rtx-4090"])
+def test_presets_round_trip(preset: str) -> None:
+    """Every shape of the catalogue survives being written and read."""
+    cluster = Cluster.preset(preset, nodes=5, oversubscription=2.5)
+
+    assert cluster_of_text(written(cluster), "x.toml", {}) == cluster

@@ -1,0 +1,194 @@
+"""Schedulers' own words for a cluster: Slurm, Kubernetes, and files of our own."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from shardwise.hardware import Cluster
+from shardwise.hardware.topology import cluster_of_text, sighting_of
+from shardwise.inputs import InputError
+
+TREE = """\
+# two leaves under a spine
+SwitchName=leaf1 Nodes=gpu[01-04]
+SwitchName=leaf2 Nodes=gpu[05-07,08]
+SwitchName=spine Switches=leaf[1-2]
+"""
+
+NODE = """\
+NodeName=gpu{number:02d} Arch=x86_64 CoresPerSocket=56
+   CPUAlloc=0 CPUEfctv=224 CPUTot=224 CPULoad=0.10
+   AvailableFeatures=(null)
+   Gres=gpu:h100:8(S:0-1)
+   NodeAddr=gpu{number:02d} NodeHostName=gpu{number:02d} Version=23.02.6
+   RealMemory=2063937 AllocMem=0 FreeMem=1900000 Sockets=2 Boards=1
+   State={state} ThreadsPerCore=2 TmpDisk=0 Weight=1 Owner=N/A MCS_label=N/A
+   CfgTRES=cpu=224,mem=2063937M,billing=224,gres/gpu=8,gres/gpu:h100=8
+   AllocTRES=cpu=28,gres/gpu={used},gres/gpu:h100={used}
+"""
+
+
+def nodes(*taken: int, state: str = "MIXED") -> str:
+    return "\n".join(NODE.format(number=i + 1, used=used, state=state) for i, used in enumerate(taken))
+
+
+def read(text: str, **said: Any) -> Cluster:
+    return cluster_of_text(text, "text", said)
+
+
+def test_a_slurm_tree_gives_leaves() -> None:
+    """Switches that name nodes are leaves; what the nodes are, somebody must say."""
+    found = sighting_of(TREE)
+
+    assert [machine.leaf for machine in found.machines] == ["leaf1"] * 4 + ["leaf2"] * 4
+    cluster = read(TREE, machine="dgx-h100")
+    assert (cluster.nodes, cluster.leaf_nodes, cluster.tiers().tiers[-1].name) == (8, 4, "spine")
+    with pytest.raises(InputError, match=r"cluster\.gpu"):
+        read(TREE)
+
+
+def test_slurm_blocks_are_told_apart_from_nvlink() -> None:
+    """A block is where a scheduler puts a job, not yet an NVLink domain."""
+    found = sighting_of("BlockName=b1 Nodes=n[01-18]\nBlockName=b2 Nodes=n[19-36]\nBlockSizes=18\n")
+
+    assert len(found.machines) == 36
+    assert any("up to 18 nodes" in note for note in found.notes)
+
+
+def test_free_cards_of_slurm_nodes() -> None:
+    """Free is configured less allocated; a drained node has none; leaves come from the tree."""
+    text = TREE + nodes(0, 2, 5) + NODE.format(number=5, used=0, state="IDLE+DRAIN")
+    cluster = read(text, machine="dgx-h100")
+
+    assert cluster.free == ((8, 6, 3),)
+    assert cluster.gpus == 17
+    assert any("17 are free" in note for note in cluster.notes)
+
+
+def test_whole_free_nodes_are_a_plain_cluster() -> None:
+    """Nothing taken: no fragments, host memory and cores as the nodes say."""
+    cluster = read(nodes(0, 0), gpu="H100-SXM-80GB", nic_gbit_per_s=400, nics_per_node=8)
+
+    assert (cluster.nodes, cluster.gpus, cluster.free) == (2, 16, ())
+    assert (cluster.node.host_memory_bytes, cluster.node.cpu_cores) == (2063937 * 2**20, 224)
+
+
+def test_a_gres_word_that_leaves_the_card_open_is_asked_for() -> None:
+    """``gpu:h100`` may be SXM, PCIe or NVL: the candidates are named."""
+    with pytest.raises(InputError) as caught:
+        read(nodes(0))
+
+    assert {"H100-SXM-80GB", "H100-PCIe-80GB"} <= set(caught.value.legal)
+
+
+def kubernetes(count: int, **over: Any) -> str:
+    labels = {
+        "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3",
+        "nvidia.com/gpu.memory": "81559",
+        "nvidia.com/gpu.count": "8",
+        **over.get("labels", {}),
+    }
+    items = [
+        {
+            "kind": "Node",
+            "metadata": {"name": f"n{i}", "labels": labels},
+            "spec": over.get("spec", {}),
+            "status": {
+                "capacity": {"cpu": "192", "memory": "2097152000Ki", "nvidia.com/gpu": "8"},
+                "allocatable": {"nvidia.com/gpu": str(over.get("free", 8))},
+                "conditions": [{"type": "Ready", "status": over.get("ready", "True")}],
+            },
+        }
+        for i in range(count)
+    ]
+    plain = {"kind": "Node", "metadata": {"name": "cpu"}, "status": {"capacity": {"cpu": "8"}}}
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": [*items, plain]})
+
+
+def test_kubernetes_nodes_name_their_cards() -> None:
+    """GPU feature discovery's product is the card; nodes without GPUs are left out and counted."""
+    cluster = read(kubernetes(2), nic_gbit_per_s=400, nics_per_node=8)
+
+    assert (cluster.node.gpu.name, cluster.nodes, cluster.node.cpu_cores) == ("H100-SXM-80GB", 2, 192)
+    assert any("1 nodes without GPUs" in note for note in cluster.notes)
+
+
+def test_a_known_instance_type_is_the_catalogues() -> None:
+    """The label of the instance type answers card, links and network at once."""
+    cluster = read(kubernetes(4, labels={"node.kubernetes.io/instance-type": "p5.48xlarge"}))
+
+    assert (cluster.node.name, cluster.node.nics) == ("p5.48xlarge", 32)
+
+
+def test_allocatable_cards_are_the_free_ones() -> None:
+    """Six of eight allocatable on each of three nodes are fragments."""
+    cluster = read(kubernetes(3, free=6), nic_gbit_per_s=400, nics_per_node=8)
+
+    assert cluster.free == ((6, 6, 6),)
+    with pytest.raises(InputError, match="no card is free"):
+        read(kubernetes(1, ready="False"))
+
+
+def test_our_own_file_in_a_few_keys() -> None:
+    """A type of the catalogue, a network of one's own, a measured rate."""
+    text = """
+name = "lab"
+machine = "dgx-h100"
+nodes = 64
+leaf_nodes = 16
+oversubscription = 2.0
+usd_per_hour = 20.0
+[measured_bus_gb_per_s]
+network = 200.0
+"""
+    cluster = read(text)
+
+    tiers = {tier.name: tier.bandwidth_bytes_per_s for tier in cluster.tiers().tiers}
+    assert (cluster.name, cluster.gpus, cluster.usd_per_hour) == ("lab", 512, 64 * 20.0)
+    assert tiers["leaf"] == pytest.approx(200e9 / 8)
+    assert tiers["spine"] == pytest.approx(100e9 / 8)
+
+
+def test_pools_make_a_mixed_cluster() -> None:
+    """Two kinds of machines: the first is the cluster's own, the others stand beside it."""
+    cluster = read(
+        '[[pool]]\nmachine = "dgx-h100"\nnodes = 2\n[[pool]]\nmachine = "dgx-a100-80gb"\nnodes = 4\n'
+    )
+
+    assert [pool.gpus for pool in cluster.pools] == [16, 32]
+    assert cluster.gpus == 48
+    assert {data["kind"] for _, data in cluster.graph.nodes(data=True)} == {"node", "leaf", "spine"}
+
+
+def test_free_cards_in_our_own_file() -> None:
+    """One list is one leaf; several lists are several."""
+    assert read('machine = "dgx-h100"\nfree = [8, 6, 3]\n').free == ((8, 6, 3),)
+    assert read('machine = "dgx-h100"\nfree = [[8, 6], [3]]\n').gpus == 17
+
+
+@pytest.mark.parametrize(
+    ("text", "field"),
+    [
+        ('machine = "dgx-h10"', "cluster.machine"),
+        ('machine = "dgx-h100"\nnodez = 2', "cluster.nodez"),
+        ('machine = "dgx-h100"\nnodes = 0', "cluster.nodes"),
+        ('gpu = "L4"', "cluster.gpus_per_node"),
+        ('gpu = "L4"\ngpus_per_node = 8\nnodes = 2', "cluster.nic_gbit_per_s"),
+        ('machine = "dgx-h100"\nfree = [9]', "cluster"),
+        ('machine = "dgx-h100"\nfabric = "token-ring"', "fabric"),
+        ("SwitchName=s Nodes=n[1-", "cluster.file"),
+        ("SwitchName=s Nodes=n[1-99999999]", "cluster.file"),
+        ('{"items": []}', "cluster.file"),
+        ("nothing of the kind", "cluster.file"),
+        ('pool = 3\nmachine = "dgx-h100"', "cluster.pool"),
+    ],
+)
+def test_one_error_names_the_field(text: str, field: str) -> None:
+    """What cannot be used is one input error on its field."""
+    with pytest.raises(InputError) as caught:
+        read(text)
+
+    assert caught.value.field == field
