@@ -8,6 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from ..costs import Ledger
 from ..costs.law import law
+from ..hardware import Cluster
 from ..models import Strategy, Transformer
 from ..models.backend import backend
 from ..models.divisors import padded_vocabulary
@@ -98,9 +99,15 @@ def out_of_time(request: Request, outcome: Outcome) -> OutOfTime:
     )
 
 
+def topology_notices(cluster: Cluster) -> tuple[Notice, ...]:
+    """What the source of the cluster did not show, so that no guess passes unseen."""
+    hint = "say what is missing under [cluster], or paste the whole text"
+    return tuple(Notice(code="topology", message=note, hint=hint) for note in cluster.notes)
+
+
 def notices(request: Request, ledger: Ledger, strategy: Strategy) -> tuple[Notice, ...]:
     """What a person should know before starting this strategy."""
-    found = list(_of_model(request.model, strategy))
+    found = [*topology_notices(request.cluster), *_of_model(request.model, strategy)]
     if ledger.peak_kib > law("risky_share") * ledger.usable_kib:
         share = 100 * ledger.peak_kib / ledger.usable_kib
         found.append(
