@@ -15,6 +15,7 @@ from ..models.transformer import Block
 from .columns import Floats, Ints
 from .law import law
 from .layout import Layout
+from .needed import ALL_NEEDED, Needed
 from .terms import Note, Term, kib
 
 _SAVED = Note(
@@ -64,6 +65,12 @@ class SavedSet(Frozen):
     heads: float
     gated: float
     plain: float
+    mixer_input: float
+    """Part of `hidden` that only the matrices before the mixer need, for their own gradients."""
+    forward_input: float
+    """The same of the feed-forward's first matrices."""
+    inner_input: float
+    """Part of `gated` or `plain` that only the last matrix of the feed-forward needs."""
     scores: float
     """Bytes per head, query and key of unfused attention."""
     again: Again
@@ -82,7 +89,9 @@ def score_bytes(block: Block, name: str, sequence: int) -> float:
     return saved_sets()[name].scores * sequence * block.attention.heads
 
 
-def saved_bytes(block: Block, hidden: int, name: str, sequence: int = 0) -> tuple[float, float, float]:
+def saved_bytes(
+    block: Block, hidden: int, name: str, sequence: int = 0, needed: Needed = ALL_NEEDED
+) -> tuple[float, float, float]:
     """(unsplit, split, dispatched) bytes a token of one layer under the saved set `name`.
 
     `dispatched` are the routed copies of hidden states: on a rank they count times
@@ -92,7 +101,11 @@ def saved_bytes(block: Block, hidden: int, name: str, sequence: int = 0) -> tupl
     attention, forward = block.attention, block.feed_forward
     latent = ((attention.kv_rank or 0) + attention.q_rank) * (1.0 if saved.query else 0.0)
     value_width = attention.output_width if attention.kv_rank else attention.kv_width
-    unsplit = saved.hidden * hidden + 2.0 * latent
+    idle = (0.0 if needed.mixer else saved.mixer_input) + (
+        0.0 if needed.feed_forward else saved.forward_input
+    )
+    thin = 2.0 * (needed.ranks[0] + needed.ranks[1] * law("expert_imbalance")) if saved.mixer_input else 0.0
+    unsplit = (saved.hidden - idle) * hidden + 2.0 * latent + thin
     split = (
         saved.query * attention.query_width
         + saved.key * attention.kv_width
@@ -100,7 +113,7 @@ def saved_bytes(block: Block, hidden: int, name: str, sequence: int = 0) -> tupl
         + saved.output * attention.output_width
         + (saved.heads + saved.scores * sequence) * attention.heads
     )
-    each = saved.gated if forward.gated else saved.plain
+    each = (saved.gated if forward.gated else saved.plain) - (0.0 if needed.inner else saved.inner_input)
     if not forward.experts:
         return unsplit, split + each * forward.width, 0.0
     routed = forward.experts_per_token * law("expert_imbalance")
@@ -117,7 +130,8 @@ def _by_set(layout: Layout, codes: Ints, names: tuple[str, ...]) -> Floats:
     sequence, hidden = layout.training.sequence_length, layout.transformer.hidden_size
     columns = []
     for block in layout.blocks:
-        table = np.array([saved_bytes(block, hidden, name, sequence) for name in names])
+        needed = Needed.of(layout.training, layout.transformer, block)
+        table = np.array([saved_bytes(block, hidden, name, sequence, needed) for name in names])
         unsplit, split, dispatched = table[codes].T
         columns.append((unsplit / layout.split_tokens + split / t + dispatched * grid) * layout.tokens)
     return np.stack(columns, axis=1)

@@ -31,11 +31,12 @@ def _fused(layout: Layout, block: Block) -> tuple[Floats, Floats]:
 
     FLOPs: 2 T span (q + o) / t over the causal (or windowed) half. The forward runs at the measured
     forward speed; the backward is 2.5 forwards at the measured forward-and-backward speed. Under
-    context parallel, blocks of sequence_length / (2 c) set the speed (zig-zag balance). A card that
+    context parallel, blocks of sequence_length / (2 c) set the speed (zig-zag balance). Packed documents
+    attend within themselves, and are as long as they are. A card that
     slows products in training slows attention alike.
     """
     attention = block.attention
-    sequence = layout.training.sequence_length
+    sequence = layout.training.attended_length
     c = layout.strategies.context_parallel
     gpu = layout.cluster.node.gpu
     curve = attention_curve(gpu)

@@ -29,8 +29,9 @@ from .overlap import (
     tensor_term,
 )
 from .products import memory_rate
+from .reference import reference_memory, reference_time
 from .runtime import fragmentation_terms, runtime_terms
-from .states import rank_parameters, state_terms
+from .states import state_terms
 from .terms import PIECES, Note, Term, ns
 
 MOMENTS = ("forward", "backward", "gradients", "step")
@@ -56,6 +57,7 @@ class Book:
             *activation_terms(self.layout, moment),
             *logits_terms(self.layout, moment),
             *buffer_terms(self.layout, moment),
+            *reference_memory(self.layout, moment),
         ]
 
     @cached_property
@@ -74,9 +76,17 @@ class Book:
         return host_terms(self.layout)
 
     @cached_property
+    def timed(self) -> Layout:
+        """The layout with sequences of the mean length: what work and traffic are priced for."""
+        layout = self.layout
+        if layout.training.timed is layout.training:
+            return layout
+        return Layout(layout.transformer, layout.training.timed, layout.cluster, layout.strategies)
+
+    @cached_property
     def work(self) -> LayerSeconds:
         """Seconds of a layer's work."""
-        return LayerSeconds.of(self.layout)
+        return LayerSeconds.of(self.timed)
 
     @cached_property
     def chunk(self) -> list[Term]:
@@ -87,7 +97,7 @@ class Book:
     @cached_property
     def unspread(self) -> list[Term]:
         """Time of one chunk, with head and embedding whole as if a stage had one chunk."""
-        layout, work = self.layout, self.work
+        layout, work = self.timed, self.work
         return [
             Term(
                 "compute",
@@ -108,12 +118,13 @@ class Book:
             pipeline_term(layout),
             sharded_term(layout, work),
             parameter_copy_term(layout, work),
+            *reference_time(layout, work),
         ]
 
     @cached_property
     def tail(self) -> list[Term]:
         """Time of a stage once a step."""
-        layout = self.layout
+        layout = self.timed
         fixed = Term("framework", "stage", _FIXED, ns(fixed=stack_constant(layout, "fixed_seconds")))
         return [
             step_term(layout, self.work),
@@ -126,30 +137,30 @@ class Book:
     @cached_property
     def raw_chunk(self) -> list[Term]:
         """Communication of a chunk that is hidden in part: its whole time."""
-        return [spread(sharded_raw_term(self.layout), self.layout.strategies.virtual_pipeline)]
+        return [spread(sharded_raw_term(self.timed), self.layout.strategies.virtual_pipeline)]
 
     @cached_property
     def raw_tail(self) -> list[Term]:
         """Communication once a step that is hidden in part: its whole time."""
-        return [step_raw_term(self.layout)]
+        return [step_raw_term(self.timed)]
 
     def _host_overhead(self) -> Term:
         each = np.broadcast_to(
-            stack_constant(self.layout, "host_added_seconds")[:, None], self.work.forward.shape
+            stack_constant(self.timed, "host_added_seconds")[:, None], self.work.forward.shape
         )
         return Term("host_overhead", "chunk", _HOST, ns(layer=each))
 
     def _accumulation(self) -> Term:
-        layout = self.layout
+        layout = self.timed
         each = law("accumulation_bytes") * stack_constant(layout, "accumulation_factor") / memory_rate(layout)
         return Term(
             "accumulation",
             "chunk",
             _ADD,
             ns(
-                layer=rank_parameters(layout) * each[:, None],
-                first=layout.embedding * each,
-                last=layout.head * each,
+                layer=layout.trained.layer * each[:, None],
+                first=layout.trained.first * each,
+                last=layout.trained.last * each,
             ),
         )
 

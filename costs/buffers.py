@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from ..models.adapters import adapted
+from ..models.shares import trained_shares
 from ..models.stack import stack, stack_names
 from ..models.transformer import Block
 from .columns import Bools, Floats, Ints
 from .law import law
 from .layout import Layout
-from .states import kinds_total, rank_parameters
+from .portion import Portion
+from .states import Held, kinds_total, portion_bytes
 from .terms import Note, Term, kib
 
 _GATHER = Note(
@@ -19,6 +24,9 @@ _UNSHARDED = Note(
     "(2 + 4) N_unit, or (2 + 4) N_root at the end", "FSDP memory oracle: 16-bit, fp32 input", "D"
 )
 _POOLS = Note("4 N / d + 2 N_root, side-stream pools", "torchtitan reserved memory, 14 rows", "M")
+_DEQUANTISED = Note(
+    "2 N of the largest 4-bit linear", "bitsandbytes Linear4bit: one 16-bit copy at a time", "D"
+)
 _ZERO3 = Note(
     "2 x 2 bytes x min(max_live, N) + 4 max(N_linear, V h) + 2 V h",
     "DeepSpeed stage3.py; qwen_readme rows",
@@ -36,7 +44,8 @@ def bucket_elements(layout: Layout) -> Floats:
 
     The launch files carry this number, and the overlap terms move states at the rate of one bucket.
     """
-    return bucket_of(layout.cluster.node.gpu.memory_usable_bytes, np.ceil(whole_rank(layout)))
+    trained = np.ceil(whole_rank(layout, [layout.trained]))
+    return bucket_of(layout.cluster.node.gpu.memory_usable_bytes, trained)
 
 
 def bucket_of(card_bytes: int, parameters: Floats) -> Floats:
@@ -50,16 +59,19 @@ def bucket_bytes(elements: Floats, reduce_buckets: Ints | int = 1) -> Floats:
     return 2.0 * (np.asarray(reduce_buckets) + 1) * elements
 
 
-def whole_rank(layout: Layout) -> Floats:
-    """Parameters of a rank as if it held every layer, embedding and head (one stage)."""
+def whole_rank(layout: Layout, portions: Sequence[Portion]) -> Floats:
+    """Parameters of some portions on a rank as if it held every layer, embedding and head (one stage)."""
     stages = layout.strategies.pipeline_parallel
-    return kinds_total(layout, rank_parameters(layout)) / stages + layout.embedding + layout.head
+    total = np.zeros(len(stages))
+    for portion in portions:
+        total += kinds_total(layout, portion.layer) / stages + portion.first + portion.last
+    return total
 
 
 def buckets(layout: Layout, row: int) -> dict[str, int]:
     """Buffer sizes of one row in elements, as the launch files write them."""
     bucket = int(bucket_elements(layout)[row])
-    whole = int(np.ceil(whole_rank(layout)[row]))
+    whole = int(np.ceil(whole_rank(layout, layout.portions)[row]))
     return {
         "reduce_bucket_elements": bucket,
         "allgather_bucket_elements": bucket,
@@ -78,7 +90,17 @@ def largest_linear(block: Block, hidden: int) -> int:
 
 
 def _fsdp_rows(layout: Layout) -> Bools:
-    return layout.strategies.is_("backend", "fsdp")
+    """Rows whose units are gathered: FSDP that shards."""
+    return layout.strategies.is_("backend", "fsdp") & (layout.strategies.zero_stage >= 2)
+
+
+def unit_bytes(layout: Layout) -> Held:
+    """Bytes of a layer, embedding and head when gathered: 16 bits a parameter, or packed 4-bit ones."""
+    found = Held.whole(layout.trained).scaled(np.full(len(layout.strategies), 2.0))
+    for portion in layout.portions[1:]:
+        each = portion_bytes(layout, portion, "wire_gather_bytes")
+        found = found.beside(Held.whole(portion).scaled(np.minimum(each, 2.0)))
+    return found
 
 
 def _gather_terms(layout: Layout, moment: str) -> list[Term]:
@@ -89,20 +111,20 @@ def _gather_terms(layout: Layout, moment: str) -> list[Term]:
     rows = _fsdp_rows(layout)
     kept = rows & (layout.strategies.zero_stage == 2)
     inside = moment in ("forward", "backward")
-    layer = rank_parameters(layout)
-    keep = np.where(kept & inside, 2.0, 0.0)
-    pair = np.where(rows & ~kept, 4.0, 0.0) * layer.max(axis=1)
-    root = np.where(rows & inside, 2.0, 0.0)
+    weights = unit_bytes(layout)
+    keep = np.where(kept & inside, 1.0, 0.0)
+    pair = np.where(rows & ~kept, 2.0, 0.0) * weights.layer.max(axis=1)
+    root = weights.scaled(np.where(rows & inside, 1.0, 0.0))
     return [
         Term(
             "gathered_units",
             "stage",
             _GATHER,
             kib(
-                layer=keep[:, None] * layer,
-                fixed=pair if moment == "backward" else np.zeros(len(layer)),
-                first=root * layout.embedding,
-                last=root * layout.head,
+                layer=keep[:, None] * weights.layer,
+                fixed=pair if moment == "backward" else np.zeros(len(pair)),
+                first=root.first,
+                last=root.last,
             ),
         ),
         _unsharded_gradients(layout, moment),
@@ -118,7 +140,8 @@ def _unsharded_gradients(layout: Layout, moment: str) -> Term:
     """
     rows = _fsdp_rows(layout)
     sums = rows & (layout.strategies.zero_stage == 2) & (layout.strategies.pipeline_parallel > 1)
-    layer = rank_parameters(layout)
+    trained = layout.trained
+    layer = trained.layer
     whole = np.where(sums & (moment in ("forward", "backward")), 4.0, 0.0)
     first = {"gradients": 6.0}.get(moment, 0.0)
     last = {"backward": 2.0, "gradients": 6.0}.get(moment, 0.0)
@@ -130,8 +153,8 @@ def _unsharded_gradients(layout: Layout, moment: str) -> Term:
         kib(
             layer=whole[:, None] * layer,
             fixed=np.where(rows, unit, 0.0),
-            first=np.where(rows, first * layout.embedding, 0.0),
-            last=np.where(rows, last * layout.head, 0.0),
+            first=np.where(rows, first * trained.first, 0.0),
+            last=np.where(rows, last * trained.last, 0.0),
         ),
     )
 
@@ -145,20 +168,10 @@ def _pool_terms(layout: Layout, moment: str) -> list[Term]:
     s = layout.strategies
     rows = np.where(_fsdp_rows(layout) & ~s.is_("offload_params", "cpu"), 1.0, 0.0)
     counted = (s.gradient_accumulation_steps > 1) | (moment in ("gradients", "step"))
-    shard = np.where(counted, 0.0, 4.0 * rows / layout.shard)
-    unit = 2.0 * rows
-    return [
-        Term(
-            "stream_pools",
-            "stage",
-            _POOLS,
-            kib(
-                layer=shard[:, None] * rank_parameters(layout),
-                first=(shard + unit) * layout.embedding,
-                last=(shard + unit) * layout.head,
-            ),
-        )
-    ]
+    shard = Held.whole(layout.trained).scaled(np.where(counted, 0.0, 4.0 * rows / layout.shard))
+    root = unit_bytes(layout).scaled(rows)
+    pieces = kib(layer=shard.layer, first=shard.first + root.first, last=shard.last + root.last)
+    return [Term("stream_pools", "stage", _POOLS, pieces)]
 
 
 def _deepspeed_terms(layout: Layout, moment: str) -> list[Term]:
@@ -170,12 +183,36 @@ def _deepspeed_terms(layout: Layout, moment: str) -> list[Term]:
     terms = [Term("buckets", "stage", _BUCKETS, kib(fixed=np.where(bucketed, size, 0.0)))]
     if moment in ("forward", "backward"):
         third = rows & (s.zero_stage == 3)
-        vocabulary = layout.vocabulary * layout.transformer.hidden_size
-        linear = max(largest_linear(block, layout.transformer.hidden_size) for block in layout.blocks)
-        live = np.minimum(law("live_parameters"), whole_rank(layout))
-        gather = 2.0 * 2.0 * live + 4.0 * np.maximum(linear, vocabulary) + 2.0 * vocabulary
+        live = np.minimum(law("live_parameters"), whole_rank(layout, layout.portions))
+        gather = 2.0 * 2.0 * live + _largest(layout)
         terms.append(Term("gathered_units", "stage", _ZERO3, kib(fixed=np.where(third, gather, 0.0))))
     return terms
+
+
+def _largest(layout: Layout) -> Floats:
+    """Bytes of the largest parameters gathered one by one, 2 each, and of their gradients where trained."""
+    hidden = layout.transformer.hidden_size
+    shares = trained_shares(layout.training, layout.transformer)
+    vocabulary = layout.vocabulary * hidden
+    linear = float(max(largest_linear(block, hidden) for block in layout.blocks))
+    ends = vocabulary if max(shares.embedding, shares.head) else np.zeros(len(vocabulary))
+    within = linear if max(shares.attention, shares.dense, shares.experts) else _largest_adapter(layout)
+    return 2.0 * np.maximum(linear, vocabulary) + 2.0 * np.maximum(within, ends) + 2.0 * ends
+
+
+def _largest_adapter(layout: Layout) -> float:
+    """Elements of the largest adapter."""
+    way, hidden = layout.training.way, layout.transformer.hidden_size
+    found = [m for block in layout.blocks for m in adapted(block, hidden, layout.training.lora_targets)]
+    return float(way.rank * max((max(m.inputs, m.outputs) for m in found), default=0))
+
+
+def _dequantised(layout: Layout, moment: str) -> list[Term]:
+    """The 16-bit copy of the 4-bit linear at work."""
+    if layout.training.way.kind != "qlora" or moment not in ("forward", "backward"):
+        return []
+    linear = max(largest_linear(block, layout.transformer.hidden_size) for block in layout.blocks)
+    return [Term("dequantised_weights", "stage", _DEQUANTISED, kib(fixed=2.0 * linear / layout.tensor))]
 
 
 def buffer_terms(layout: Layout, moment: str) -> list[Term]:
@@ -184,4 +221,5 @@ def buffer_terms(layout: Layout, moment: str) -> list[Term]:
         *_gather_terms(layout, moment),
         *_pool_terms(layout, moment),
         *_deepspeed_terms(layout, moment),
+        *_dequantised(layout, moment),
     ]

@@ -4,28 +4,54 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..models.backend import paged_bytes
 from .columns import Bools, Ints
 from .law import law
 from .layout import Layout
-from .states import Held, sharding
+from .states import Held, sharding, weight_bytes
 from .terms import Note, Term, kib
 
 _HOST = Note("16 x 1.5 bytes a parameter", "DeepSpeed estimators; torch pins powers of two", "M")
+_FROZEN = Note("1.5 w N / d of frozen weights", "torch pins powers of two", "D")
+_PAGED = Note("paged_bytes N / d", "bitsandbytes paged optimizers, unified memory", "P")
 
 
 def host_terms(layout: Layout) -> list[Term]:
     """Host bytes one card's offloaded states take: of its layers, and of embedding and head."""
-    held = Held.of(layout, sharding(layout)[2])
+    found = [_states(layout)]
+    if len(layout.portions) > 1:
+        found.append(_frozen(layout))
+    if paged_bytes(layout.training.optimizer):
+        found.append(_paged(layout))
+    return found
+
+
+def _states(layout: Layout) -> Term:
+    """States of trained parameters: optimizer, gradients and, where they go too, weights."""
+    held = Held.of(layout, layout.trained, sharding(layout)[2])
     offloaded = layout.strategies.is_("offload_optimizer", "cpu")
     each = np.where(offloaded, law("host_state_bytes") * law("host_pinned_factor"), 0.0)
-    return [
-        Term(
-            "offloaded_states",
-            "stage",
-            _HOST,
-            kib(offloaded=held.layer * each[:, None], first=held.first * each, last=held.last * each),
-        )
-    ]
+    held = held.scaled(each)
+    return Term(
+        "offloaded_states", "stage", _HOST, kib(offloaded=held.layer, first=held.first, last=held.last)
+    )
+
+
+def _frozen(layout: Layout) -> Term:
+    """Frozen weights where parameters are offloaded, pinned."""
+    away = np.where(layout.strategies.is_("offload_params", "cpu"), law("host_pinned_factor"), 0.0)
+    found = weight_bytes(layout, layout.portions[1:]).scaled(away)
+    pieces = kib(offloaded=found.layer, first=found.first, last=found.last)
+    return Term("offloaded_frozen_weights", "stage", _FROZEN, pieces)
+
+
+def _paged(layout: Layout) -> Term:
+    """Moments that page out when the card is full."""
+    held = Held.of(layout, layout.trained, sharding(layout)[2])
+    on_card = ~layout.strategies.is_("offload_optimizer", "cpu")
+    each = np.where(on_card, paged_bytes(layout.training.optimizer), 0.0)
+    held = held.scaled(each)
+    return Term("paged_moments", "stage", _PAGED, kib(layer=held.layer, first=held.first, last=held.last))
 
 
 def host_capacity_bytes(layout: Layout) -> float:

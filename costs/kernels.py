@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..models.shares import Shares, trained_shares
 from ..models.stack import Stack, stacks
 from ..models.transformer import Block
 from .activations import again
+from .adapter_work import adapter_seconds, dequantise_seconds
 from .attention import attention_seconds
 from .columns import WORDS, Floats
 from .law import law
@@ -107,11 +109,18 @@ class LayerSeconds:
     @classmethod
     def of(cls, layout: Layout) -> LayerSeconds:
         """From products, attention and memory-bound work with the stack's factors."""
-        parts = [_one_kind(layout, block) for block in layout.blocks]
+        shares = trained_shares(layout.training, layout.transformer)
+        again_made = dequantise_seconds(layout)
+        parts = [
+            _one_kind(layout, block, shares, again_made[:, kind]) for kind, block in enumerate(layout.blocks)
+        ]
         return cls(*(np.stack([part[i] for part in parts], axis=1) for i in range(5)))
 
 
-def _one_kind(layout: Layout, block: Block) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+def _one_kind(
+    layout: Layout, block: Block, shares: Shares, unpacked: Floats
+) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    """A frozen weight has a product for the gradient of its input, none for its own."""
     hidden = layout.transformer.hidden_size
     gemm = stack_constant(layout, "gemm_factor")
     attended = products_seconds(layout, attention_products(block, hidden)) * gemm
@@ -121,10 +130,14 @@ def _one_kind(layout: Layout, block: Block) -> tuple[Floats, Floats, Floats, Flo
     memory = memory_seconds(layout, block) * stack_constant(layout, "memory_factor")
     cast = cast_seconds(layout, block)
     floor = stack_constant(layout, "host_floor_seconds")
-    forward = at_least(attended + fed + scale * core + memory + cast, floor)
-    work = 2.0 * (attended + fed + memory + cast) + scale * core_back
+    adapters = adapter_seconds(layout, block) * gemm
+    beside = adapters + unpacked
+    forward = at_least(attended + fed + scale * core + memory + cast + beside, floor)
+    trained = shares.experts if block.feed_forward.experts else shares.dense
+    products = (1.0 + shares.attention) * attended + (1.0 + trained) * fed
+    work = products + 2.0 * (memory + cast + adapters) + unpacked + scale * core_back
     backward = at_least(work, law("host_backward_floor") * floor)
-    part = again(layout, "products") * attended + again(layout, "feed_forward") * fed
+    part = again(layout, "products") * (attended + beside) + again(layout, "feed_forward") * fed
     part = part + again(layout, "core") * scale * core + again(layout, "memory") * memory
     return forward, backward, np.minimum(part, forward), forward, scale * core
 
@@ -141,14 +154,16 @@ def at_least(work: Floats, floor: Floats) -> Floats:
 
 
 def head_seconds(layout: Layout) -> Floats:
-    """Seconds of head and loss, both passes of a micro-batch: three products and 16 B an entry."""
+    """Seconds of head and loss, both passes of a micro-batch: three products (two frozen), 16 B an entry."""
     entries = layout.vocabulary / layout.tensor
     hidden = np.full_like(layout.tokens, layout.transformer.hidden_size)
-    products = 3.0 * product_seconds(layout, layout.tokens, entries, hidden, linear=False)
+    share = trained_shares(layout.training, layout.transformer).head
+    products = (2.0 + share) * product_seconds(layout, layout.tokens, entries, hidden, linear=False)
     moved = law("loss_traffic_bytes") * layout.tokens * entries / memory_rate(layout)
     return products * stack_constant(layout, "gemm_factor") + moved
 
 
 def embedding_seconds(layout: Layout) -> Floats:
-    """Seconds of the embedding look-up and its scatter-add: 10 T h bytes."""
-    return 10.0 * layout.tokens * layout.transformer.hidden_size / memory_rate(layout)
+    """Seconds of the embedding look-up, 4 T h bytes, and of its scatter-add where it is trained, 6 T h."""
+    share = trained_shares(layout.training, layout.transformer).embedding
+    return (4.0 + 6.0 * share) * layout.tokens * layout.transformer.hidden_size / memory_rate(layout)

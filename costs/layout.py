@@ -12,6 +12,7 @@ from ..models.counts import ModelCount, count
 from ..models.training import Training
 from ..models.transformer import Block, Transformer
 from .columns import Floats, Ints, Strategies
+from .portion import Portion, Whole, portions
 
 
 @dataclass(frozen=True)
@@ -89,21 +90,30 @@ class Layout:
         s = self.strategies
         return np.where(s.sequence_parallel > 0, s.tensor_parallel, 1).astype(np.float64)
 
-    def _by_kind(self, values: list[Floats]) -> Floats:
-        return np.stack(values, axis=1)
-
-    @cached_property
-    def dense_layer(self) -> Floats:
-        """Parameters of a layer on a rank but for routed experts (physics 1.3), by kind."""
-        t = self.strategies.tensor_parallel
-        return self._by_kind([(k.attention + k.dense) / t + k.replicated for k in self.counted.layers])
-
-    @cached_property
-    def expert_layer(self) -> Floats:
-        """Parameters of routed experts of a layer on a rank, by kind."""
+    @property
+    def whole(self) -> Whole:
+        """The model as the strategies cut it."""
         s = self.strategies
-        cut = s.expert_parallel * s.expert_tensor_parallel
-        return self._by_kind([k.experts / cut for k in self.counted.layers])
+        return Whole(
+            self.transformer,
+            self.training,
+            self.counted,
+            s.tensor_parallel,
+            s.expert_parallel * s.expert_tensor_parallel,
+            s.expert_tensor_parallel,
+            self.embedding,
+            self.head,
+        )
+
+    @cached_property
+    def portions(self) -> tuple[Portion, ...]:
+        """Parameters of a rank by byte recipe, the trained ones first."""
+        return portions(self.whole)
+
+    @property
+    def trained(self) -> Portion:
+        """The parameters that have gradients and an optimizer."""
+        return self.portions[0]
 
     @cached_property
     def vocabulary(self) -> Ints:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from ..models.backend import step_traffic_bytes
-from .columns import Floats
 from .kernels import LayerSeconds
 from .law import law
 from .layout import Layout
 from .products import memory_rate
-from .states import Held, local_parameters, per_parameter, sharding
+from .states import Held, local_parameters, per_parameter, sharding, weight_bytes
 from .terms import Note, Term, ns
 from .traffic import passes
 
@@ -26,7 +25,7 @@ _PARAMETERS = Note(
 def optimizer_term(layout: Layout) -> Term:
     """The step on the card; offloaded layers leave it."""
     layer, first, last = local_parameters(layout)
-    each = law("optimizer_factor") * step_traffic_bytes(layout.training.optimizer) / memory_rate(layout)
+    each = law("optimizer_factor") * step_traffic_bytes(layout.training) / memory_rate(layout)
     on_card = np.where(layout.strategies.is_("offload_optimizer", "cpu"), 0.0, each)
     gone = np.where(layout.strategies.is_("offload_optimizer", "cpu"), each, 0.0)
     return Term(
@@ -57,18 +56,12 @@ def parameter_copy_term(layout: Layout, work: LayerSeconds) -> Term:
     """Copies of offloaded parameters to the card before each gather, and of gradients back."""
     s = layout.strategies
     gather, reduce, _, _ = passes(layout)
-    weights = Held.of(layout, sharding(layout)[0])
-    up = per_parameter(layout, "weights_bytes") * gather
-    down = per_parameter(layout, "gradients_bytes") * reduce
-    each = (
-        np.where(s.is_("offload_params", "cpu"), up + down, 0.0) / layout.cluster.node.host_link_bytes_per_s
-    )
-    copied: Floats = weights.layer * each[:, None]
+    down = Held.of(layout, layout.trained, sharding(layout)[0])
+    down = down.scaled(per_parameter(layout, "gradients_bytes") * reduce)
+    moved = down.beside(weight_bytes(layout, layout.portions).scaled(gather))
+    copied = moved.scaled(s.is_("offload_params", "cpu") / layout.cluster.node.host_link_bytes_per_s)
     compute = work.forward + work.backward
-    exposed = np.maximum(law("offload_exposed") * copied, copied - compute)
+    exposed = np.maximum(law("offload_exposed") * copied.layer, copied.layer - compute)
     return Term(
-        "offload_exposed",
-        "chunk",
-        _PARAMETERS,
-        ns(offloaded=exposed, first=weights.first * each, last=weights.last * each),
+        "offload_exposed", "chunk", _PARAMETERS, ns(offloaded=exposed, first=copied.first, last=copied.last)
     )

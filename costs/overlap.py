@@ -13,16 +13,15 @@ from .columns import Floats
 from .kernels import LayerSeconds, stack_constant
 from .law import law
 from .layout import Layout
-from .states import rank_parameters
 from .terms import Note, Term, ns
 from .traffic import (
     boundary_bytes,
     context_bytes,
     dispatched_bytes,
-    gather_bytes,
+    gathered,
     hidden_bytes,
     passes,
-    reduce_bytes,
+    reduced,
     tensor_pairs,
     wires,
 )
@@ -113,7 +112,7 @@ class StateSeconds:
         group = layout.shard_group
         away = group.size > group.per_island
         slower = np.where(away, 1.0 / stack_constant(layout, "gather_share"), 1.0)
-        weight, gradient = wires(layout)
+        weights, gradients = gathered(layout), reduced(layout)
 
         def gather(payload: Floats) -> Floats:
             factor = slower[:, None] if payload.ndim == 2 else slower
@@ -124,12 +123,12 @@ class StateSeconds:
             return seconds(layout, "reduce_scatter", payload, group) * factor
 
         return cls(
-            gather(gather_bytes(layout)),
-            reduce(reduce_bytes(layout)),
-            gather(layout.embedding * weight),
-            gather(layout.head * weight),
-            reduce(layout.embedding * gradient),
-            reduce(layout.head * gradient),
+            gather(weights.layer),
+            reduce(gradients.layer),
+            gather(weights.first),
+            gather(weights.last),
+            reduce(gradients.first),
+            reduce(gradients.last),
         )
 
 
@@ -175,15 +174,17 @@ def step_raw_term(layout: Layout) -> Term:
     """The whole time of the reductions and gathers done once a step, hidden or not."""
     _, _, gather_once, reduce_once = passes(layout)
     gather, reduce = bucket_rates(layout)
-    weight, gradient = wires(layout)
-    root = weight * gather * gather_once + gradient * reduce * reduce_once
-    layer = rank_parameters(layout) * root[:, None]
-    return Term(
-        "data_comm",
-        "stage",
-        _ONCE,
-        ns(layer=layer, first=layout.embedding * root, last=layout.head * root),
-    )
+    return Term("data_comm", "stage", _ONCE, ns(**_moved(layout, gather * gather_once, reduce * reduce_once)))
+
+
+def _moved(layout: Layout, gather: Floats, reduce: Floats) -> dict[str, Floats]:
+    """Seconds by piece at `gather` and `reduce` seconds a byte."""
+    weights, gradients = gathered(layout), reduced(layout)
+    return {
+        "layer": weights.layer * gather[:, None] + gradients.layer * reduce[:, None],
+        "first": weights.first * gather + gradients.first * reduce,
+        "last": weights.last * gather + gradients.last * reduce,
+    }
 
 
 def step_term(layout: Layout, work: LayerSeconds) -> Term:
@@ -198,20 +199,13 @@ def step_term(layout: Layout, work: LayerSeconds) -> Term:
     gather, reduce = bucket_rates(layout)
     gather_share = gather_once * np.where(hidden, exposed, 1.0)
     reduce_share = reduce_once * exposed
-    gathered = gather_bytes(layout) * (gather * gather_once)[:, None]
-    reduced = reduce_bytes(layout) * (reduce * reduce_once)[:, None]
-    least_gathered = gather_bytes(layout) * (gather * gather_share)[:, None]
-    least_reduced = reduce_bytes(layout) * (reduce * reduce_share)[:, None]
-    layer = np.maximum(least_gathered, gathered - work.forward)
-    layer = layer + np.maximum(least_reduced, reduced - work.backward)
-    weight, gradient = wires(layout)
-    root = weight * gather * gather_share + gradient * reduce * reduce_share
-    return Term(
-        "data_comm_exposed",
-        "stage",
-        _ONCE,
-        ns(layer=layer, first=layout.embedding * root, last=layout.head * root),
-    )
+    weights, gradients = gathered(layout).layer, reduced(layout).layer
+    least = _moved(layout, gather * gather_share, reduce * reduce_share)
+    least_gathered = weights * (gather * gather_share)[:, None]
+    least_reduced = gradients * (reduce * reduce_share)[:, None]
+    layer = np.maximum(least_gathered, weights * (gather * gather_once)[:, None] - work.forward)
+    layer = layer + np.maximum(least_reduced, gradients * (reduce * reduce_once)[:, None] - work.backward)
+    return Term("data_comm_exposed", "stage", _ONCE, ns(**{**least, "layer": layer}))
 
 
 def bucket_rates(layout: Layout) -> tuple[Floats, Floats]:
@@ -228,12 +222,12 @@ def replica_term(layout: Layout, work: LayerSeconds) -> Term:
     """HSDP's all-reduce of the gradient shard over replicas, once a step, beside the backward."""
     group = layout.replica_group
     shard = layout.shard.astype(np.float64)
-    layer = seconds(layout, "all_reduce", reduce_bytes(layout) / shard[:, None], group)
-    gradient = wires(layout)[1] / shard
+    gradients = reduced(layout)
+    layer = seconds(layout, "all_reduce", gradients.layer / shard[:, None], group)
     hidden = law("replica_hidden_backward") * work.backward
     least = law("replica_exposed")
-    first = seconds(layout, "all_reduce", layout.embedding * gradient, group)
-    last = seconds(layout, "all_reduce", layout.head * gradient, group)
+    first = seconds(layout, "all_reduce", gradients.first / shard, group)
+    last = seconds(layout, "all_reduce", gradients.last / shard, group)
     return Term(
         "data_comm_exposed",
         "stage",

@@ -9,11 +9,11 @@ from functools import cached_property
 import numpy as np
 
 from ..hardware import Cluster
-from ..models.counts import training_flops_per_token
 from ..models.stack import stack, stack_names
 from ..models.strategy import Strategy
 from ..models.training import Training
 from ..models.transformer import Transformer
+from ..models.work import flops_per_token, parameters
 from .book import MOMENTS, Book
 from .buffers import buckets, whole_rank
 from .columns import Counts, Ints, Strategies
@@ -22,7 +22,7 @@ from .law import law
 from .layout import Group, Layout
 from .ledger import Ledger, StageEntry
 from .schedule import Step, step
-from .states import recipe_of
+from .states import fixed_recipe_of, recipe_of
 from .terms import Frame, add_up, by_name
 from .traffic import ACTIVATION_BYTES, traffic_terms
 
@@ -100,11 +100,10 @@ def price(
 
 def _ledger(prices: Prices, row: int) -> Ledger:
     layout = prices.book.layout
-    tokens = layout.training.tokens
-    sequence = layout.training.sequence_length
-    flops = training_flops_per_token(layout.transformer, sequence) * tokens
+    flops = flops_per_token(layout.training, layout.transformer) * layout.training.tokens
     known = recipe_of(layout, row)
     weights, optimizer = (known.weights_bytes, known.optimizer_bytes) if known else (0.0, 0.0)
+    kept = fixed_recipe_of(layout, row, layout.training.way.kind == "qlora")
     return Ledger(
         stages=tuple(_stage(prices, row, stage) for stage in range(int(prices.counts.held[row].sum()))),
         terms_ns=_time_terms(prices, row),
@@ -121,10 +120,11 @@ def _ledger(prices: Prices, row: int) -> Ledger:
             "weights": weights,
             "gradients": known.gradients_bytes if known else 0.0,
             "optimizer": optimizer,
+            "frozen": kept.weights_bytes if kept and len(layout.portions) > 1 else 0.0,
         },
         buckets=buckets(layout, row),
         placement=_placement(layout, row),
-        checkpoint_bytes=int(layout.counted.total * (weights + optimizer)),
+        checkpoint_bytes=_checkpoint_bytes(layout, row),
         load_whole_kib=_load_whole_kib(layout, row),
     )
 
@@ -133,7 +133,16 @@ def _load_whole_kib(layout: Layout, row: int) -> int:
     """16-bit weights of a rank, where the software stack puts them on the card before it shards them."""
     if not stack(stack_names()[int(layout.strategies.software_stack[row])]).loads_whole:
         return 0
-    return int(ACTIVATION_BYTES * whole_rank(layout)[row]) // 1024
+    return int(ACTIVATION_BYTES * whole_rank(layout, layout.portions)[row]) // 1024
+
+
+def _checkpoint_bytes(layout: Layout, row: int) -> int:
+    """Weights and optimizer states of what is trained; the frozen rest too, but for a base under adapters."""
+    held, known = parameters(layout.training, layout.transformer), recipe_of(layout, row)
+    kept = fixed_recipe_of(layout, row, False)
+    each = known.weights_bytes + known.optimizer_bytes if known else 0.0
+    beside = 0.0 if kept is None or layout.training.way.adapts else held.frozen * kept.weights_bytes
+    return int(held.trained * each + beside)
 
 
 def _placement(layout: Layout, row: int) -> dict[str, str]:
@@ -192,7 +201,7 @@ def _hidden(prices: Prices, row: int) -> dict[str, int]:
 def _traffic(prices: Prices, row: int) -> dict[str, dict[str, int]]:
     """Bytes a card of the busiest stage sends in a step, by axis and the tier its group spans."""
     found: dict[str, dict[str, int]] = {}
-    for axis, (terms, group) in traffic_terms(prices.book.layout).items():
+    for axis, (terms, group) in traffic_terms(prices.book.timed).items():
         once = [term for term in terms if term.per == "stage"]
         each = [term for term in terms if term.per == "chunk"]
         total = add_up(once, prices.frame) + add_up(each, prices.frame) * prices.passes[:, None]

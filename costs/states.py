@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,10 +13,13 @@ from ..models.recipe import Recipe
 from ..models.strategy import BACKENDS, GRADIENT_DTYPES, PRECISIONS
 from .columns import Bools, Floats, Ints
 from .layout import Layout
+from .portion import Portion
 from .terms import Note, Term, kib
 
 _WEIGHTS = Note("w N / d_w", "ZeRO paper, arXiv 1910.02054, section 5; Megatron-LM optimizer docs", "P")
 _GRADIENTS = Note("g N / d_g", "ZeRO paper, section 5; FSDP2: reduced shard only", "P")
+_FROZEN = Note("w N / d_w of frozen weights", "LoRA, arXiv 2106.09685; QLoRA, arXiv 2305.14314", "P")
+_IN_BACKWARD = Note("g of the largest unit", "torchtune optimizer_in_bwd; LOMO, arXiv 2306.09782", "P")
 _OPTIMIZER = Note("o N / d_o, less offloaded layers", "ZeRO paper, section 5", "P")
 _STEP = Note("step_bytes N / d_o", "DeepSpeed stage_1_and_2.py, stage3.py: fp32 gradient of the shard", "D")
 
@@ -24,20 +28,40 @@ def recipe_of(layout: Layout, row: int) -> Recipe | None:
     """The byte recipe of one row, None where the backend has none."""
     s = layout.strategies
     return backend(BACKENDS[s.backend[row]]).recipe(
-        PRECISIONS[s.precision[row]], GRADIENT_DTYPES[s.gradient_dtype[row]], layout.training.optimizer
+        PRECISIONS[s.precision[row]], GRADIENT_DTYPES[s.gradient_dtype[row]], layout.training
     )
 
 
+def fixed_recipe_of(layout: Layout, row: int, quantised: bool) -> Recipe | None:
+    """The byte recipe of one row's frozen weights, None where the backend has none."""
+    s = layout.strategies
+    return backend(BACKENDS[s.backend[row]]).fixed_recipe(PRECISIONS[s.precision[row]], quantised)
+
+
 def per_parameter(layout: Layout, field: str) -> Floats:
-    """`field` of the byte recipe of each row, bytes a parameter; 0 where there is no recipe."""
+    """`field` of the byte recipe of each row's trained parameters, bytes each; 0 where there is none."""
     s = layout.strategies
     found = np.zeros((len(BACKENDS), len(PRECISIONS), len(GRADIENT_DTYPES)))
     for i, name in enumerate(BACKENDS):
         for j, precision in enumerate(PRECISIONS):
             for k, dtype in enumerate(GRADIENT_DTYPES):
-                known = backend(name).recipe(precision, dtype, layout.training.optimizer)
+                known = backend(name).recipe(precision, dtype, layout.training)
                 found[i, j, k] = getattr(known, field) if known else 0.0
     values: Floats = found[s.backend, s.precision, s.gradient_dtype]
+    return values
+
+
+def portion_bytes(layout: Layout, portion: Portion, field: str) -> Floats:
+    """`per_parameter` for the parameters of any portion."""
+    if portion.name == "trained":
+        return per_parameter(layout, field)
+    s = layout.strategies
+    found = np.zeros((len(BACKENDS), len(PRECISIONS)))
+    for i, name in enumerate(BACKENDS):
+        for j, precision in enumerate(PRECISIONS):
+            known = backend(name).fixed_recipe(precision, portion.name == "quantised")
+            found[i, j] = getattr(known, field) if known else 0.0
+    values: Floats = found[s.backend, s.precision]
     return values
 
 
@@ -52,20 +76,33 @@ def divided(parameters: ArrayLike, sharded: ArrayLike, ranks: ArrayLike) -> Floa
 
 @dataclass(frozen=True)
 class Held:
-    """Parameters of a rank after sharding over `shard` (dense) and `expert_shard` (experts) cards."""
+    """What a rank has of a layer, by kind, of the embedding and of the head: parameters, then bytes."""
 
     layer: Floats
     first: Floats
     last: Floats
 
     @classmethod
-    def of(cls, layout: Layout, sharded: Bools) -> Held:
-        """What a rank holds where `sharded` says whether this state is sharded at all."""
+    def whole(cls, portion: Portion) -> Held:
+        """The parameters of a portion, unsharded."""
+        return cls(portion.layer, portion.first, portion.last)
+
+    @classmethod
+    def of(cls, layout: Layout, portion: Portion, sharded: Bools) -> Held:
+        """Parameters after sharding over `shard` (dense) or `expert_shard` cards, where `sharded`."""
         wide = sharded[:, None]
-        dense = divided(layout.dense_layer, wide, layout.shard[:, None])
-        expert = divided(layout.expert_layer, wide, layout.expert_shard[:, None])
-        first = divided(layout.embedding, sharded, layout.shard)
-        return cls(dense + expert, first, divided(layout.head, sharded, layout.shard))
+        dense = divided(portion.dense, wide, layout.shard[:, None])
+        expert = divided(portion.expert, wide, layout.expert_shard[:, None])
+        first = divided(portion.first, sharded, layout.shard)
+        return cls(dense + expert, first, divided(portion.last, sharded, layout.shard))
+
+    def scaled(self, each: Floats) -> Held:
+        """`each` times as much in each row."""
+        return Held(self.layer * each[:, None], self.first * each, self.last * each)
+
+    def beside(self, other: Held) -> Held:
+        """Both together."""
+        return Held(self.layer + other.layer, self.first + other.first, self.last + other.last)
 
     def term(self, name: str, note: Note, each: Floats, offloaded: Bools) -> Term:
         """`each` bytes a parameter; where `offloaded`, the root's share is gone and layers' may go."""
@@ -88,9 +125,20 @@ def sharding(layout: Layout) -> tuple[Bools, Bools, Bools]:
     """Which rows shard weights, gradients, optimizer."""
     s = layout.strategies
     zero = s.zero_stage
-    return sharded_from(
+    weights, gradients, optimizer = sharded_from(
         zero, s.by_backend("weights_sharded_from_stage"), s.by_backend("gradients_sharded_from_stage")
     )
+    if not layout.training.sync_each_batch:
+        gradients = gradients & (s.gradient_accumulation_steps == 1)
+    return weights, gradients, optimizer
+
+
+def cut_weights(layout: Layout, portion: Portion) -> Bools:
+    """Which rows shard the weights of a portion: packed 4-bit ones not under every backend."""
+    weights = sharding(layout)[0]
+    if portion.name != "quantised":
+        return weights
+    return weights & (layout.strategies.by_backend("shards_quantised") > 0)
 
 
 def sharded_from(
@@ -105,45 +153,66 @@ def gradients_offloaded(layout: Layout) -> Bools:
     return sharding(layout)[1] & layout.strategies.is_("offload_optimizer", "cpu")
 
 
+def weight_bytes(layout: Layout, portions: Sequence[Portion]) -> Held:
+    """Bytes of the resident weights of some portions on a rank."""
+    none = np.zeros_like(layout.embedding)
+    found = Held(np.zeros_like(layout.trained.dense), none, none)
+    for portion in portions:
+        held = Held.of(layout, portion, cut_weights(layout, portion))
+        found = found.beside(held.scaled(portion_bytes(layout, portion, "weights_bytes")))
+    return found
+
+
 def state_terms(layout: Layout, moment: str) -> list[Term]:
     """Terms of the model states alive at `moment` (forward, backward, gradients, step)."""
     s = layout.strategies
-    weights, gradients, optimizer = sharding(layout)
+    sharded = Held.of(layout, layout.trained, sharding(layout)[2])
     on_host = s.is_("offload_optimizer", "cpu")
-    terms = [
-        Held.of(layout, weights).term(
-            "weights", _WEIGHTS, per_parameter(layout, "weights_bytes"), s.is_("offload_params", "cpu")
-        ),
-        Held.of(layout, optimizer).term(
-            "optimizer", _OPTIMIZER, per_parameter(layout, "optimizer_bytes"), on_host
-        ),
-    ]
-    alive = np.full(len(s), moment in ("gradients", "step"))
-    alive |= (s.by_backend("gradients_resident") > 0) | (s.gradient_accumulation_steps > 1)
-    terms.append(
-        Held.of(layout, gradients).term(
-            "gradients",
-            _GRADIENTS,
-            np.where(alive, per_parameter(layout, "gradients_bytes"), 0.0),
-            gradients_offloaded(layout),
-        )
-    )
+    terms = [_weights(layout, portion) for portion in layout.portions]
+    terms.append(sharded.term("optimizer", _OPTIMIZER, per_parameter(layout, "optimizer_bytes"), on_host))
+    terms.append(_gradients(layout, moment))
     if moment == "step":
-        terms.append(
-            Held.of(layout, optimizer).term("step_copy", _STEP, per_parameter(layout, "step_bytes"), on_host)
-        )
+        terms.append(sharded.term("step_copy", _STEP, per_parameter(layout, "step_bytes"), on_host))
     return terms
+
+
+def _weights(layout: Layout, portion: Portion) -> Term:
+    name, note = ("weights", _WEIGHTS) if portion.name == "trained" else ("frozen_weights", _FROZEN)
+    held = Held.of(layout, portion, cut_weights(layout, portion))
+    each = portion_bytes(layout, portion, "weights_bytes")
+    return held.term(name, note, each, layout.strategies.is_("offload_params", "cpu"))
+
+
+def _gradients(layout: Layout, moment: str) -> Term:
+    """Gradients of the trained parameters; of one unit alone where each is used as it comes."""
+    s, trained = layout.strategies, layout.trained
+    each = gradient_bytes(layout)
+    held = Held.of(layout, trained, sharding(layout)[1])
+    if layout.training.optimizer_in_backward:
+        unit = np.maximum(held.layer.max(axis=1), np.maximum(held.first, held.last))
+        alive = 1.0 if moment in ("backward", "gradients") else 0.0
+        return Term("gradients", "stage", _IN_BACKWARD, kib(fixed=alive * each * unit))
+    alive_rows = np.full(len(s), moment in ("gradients", "step"))
+    alive_rows |= (s.by_backend("gradients_resident") > 0) | (s.gradient_accumulation_steps > 1)
+    return held.term("gradients", _GRADIENTS, np.where(alive_rows, each, 0.0), gradients_offloaded(layout))
+
+
+def gradient_bytes(layout: Layout) -> Floats:
+    """Bytes of a gradient; kept whole between micro-batches it has the type it is reduced in."""
+    each = per_parameter(layout, "gradients_bytes")
+    if layout.training.sync_each_batch:
+        return each
+    s = layout.strategies
+    whole = (s.by_backend("gradients_sharded_from_stage") <= s.zero_stage) & (
+        s.gradient_accumulation_steps > 1
+    )
+    return np.where(whole, per_parameter(layout, "wire_reduce_bytes"), each)
 
 
 def local_parameters(layout: Layout) -> tuple[Floats, Floats, Floats]:
     """Parameters whose optimizer step this rank does: (a layer by kind, first stage, last stage)."""
-    held = Held.of(layout, sharding(layout)[2])
+    held = Held.of(layout, layout.trained, sharding(layout)[2])
     return held.layer, held.first, held.last
-
-
-def rank_parameters(layout: Layout) -> Floats:
-    """Unsharded parameters of a layer on a rank, by kind."""
-    return layout.dense_layer + layout.expert_layer
 
 
 def kinds_total(layout: Layout, by_kind: Floats) -> Floats:

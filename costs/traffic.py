@@ -10,7 +10,7 @@ from .activations import again
 from .columns import Bools, Floats, Ints
 from .law import law
 from .layout import Group, Layout
-from .states import per_parameter, rank_parameters, sharding
+from .states import Held, cut_weights, per_parameter, portion_bytes, sharding
 from .terms import Note, Term, ceil
 
 ACTIVATION_BYTES = 2
@@ -80,14 +80,21 @@ def wires(layout: Layout) -> tuple[Floats, Floats]:
     )
 
 
-def gather_bytes(layout: Layout) -> Floats:
-    """Weights of a layer on the wire when gathered, (n, kinds)."""
-    return rank_parameters(layout) * wires(layout)[0][:, None]
+def gathered(layout: Layout) -> Held:
+    """Bytes that a gather moves: the trained weights, and frozen ones where they are sharded.
+
+    Weights that every rank holds whole are gathered after the step alone, when the trained ones changed.
+    """
+    found = Held.whole(layout.trained).scaled(wires(layout)[0])
+    for portion in layout.portions[1:]:
+        each = portion_bytes(layout, portion, "wire_gather_bytes")
+        found = found.beside(Held.whole(portion).scaled(np.where(cut_weights(layout, portion), each, 0.0)))
+    return found
 
 
-def reduce_bytes(layout: Layout) -> Floats:
-    """Gradients of a layer on the wire when reduced, (n, kinds)."""
-    return rank_parameters(layout) * wires(layout)[1][:, None]
+def reduced(layout: Layout) -> Held:
+    """Bytes that a reduction moves: gradients of the trained parameters."""
+    return Held.whole(layout.trained).scaled(wires(layout)[1])
 
 
 def passes(layout: Layout) -> tuple[Floats, Floats, Floats, Floats]:
@@ -159,8 +166,9 @@ def traffic_terms(layout: Layout) -> dict[str, tuple[list[Term], Group]]:
 def _data_terms(layout: Layout) -> list[Term]:
     share = ring_share(layout.shard_group)
     gather, reduce, gather_once, reduce_once = passes(layout)
-    each = gather_bytes(layout) * gather[:, None] + reduce_bytes(layout) * reduce[:, None]
-    once = gather_bytes(layout) * gather_once[:, None] + reduce_bytes(layout) * reduce_once[:, None]
+    weights, gradients = gathered(layout).layer, reduced(layout).layer
+    each = weights * gather[:, None] + gradients * reduce[:, None]
+    once = weights * gather_once[:, None] + gradients * reduce_once[:, None]
     return [
         _bytes("data", "chunk", _DATA, layer=each * share[:, None]),
         _bytes("data", "stage", _DATA, layer=once * share[:, None]),

@@ -9,8 +9,9 @@ from typing import Any, Literal
 from ..inputs import Frozen
 from .recipe import Recipe, recipe, table
 from .strategy import BackendName, GradientDtype, Precision, Recompute, Strategy
-from .training import Optimizer
+from .training import Optimizer, Training
 from .transformer import Block, Transformer
+from .way import Kind
 
 Freedom = Literal["free", "same", "all", "even"]
 Offload = Literal["none", "optimizer", "optimizer+params"]
@@ -80,6 +81,19 @@ class Backend(Frozen):
     """Model families it can be told of; None: any."""
     optimizer_zero_stages: dict[Optimizer, tuple[int, ...]]
     """ZeRO stages an optimizer runs at, where not all."""
+    ways: dict[Kind, dict[str, tuple[int | str, ...]]]
+    """Ways of training it can run, each with the values of knobs it is held to."""
+    frozen_recipes: dict[Precision, str]
+    """Byte recipe of frozen weights by precision."""
+    quantised_recipe: str
+    shards_quantised: bool
+    """4-bit weights are cut where others are; else every rank holds them whole."""
+    without_master: bool
+    """It can train 16-bit weights without an fp32 copy."""
+    without_sync: bool
+    """It can leave gradients unreduced between micro-batches."""
+    frees_gradients: bool
+    """It can step inside the backward pass."""
     because: dict[str, str]
     """The reason of each rule above, by the field it holds for."""
     limits: tuple[AxisLimit, ...]
@@ -122,11 +136,37 @@ class Backend(Frozen):
         return hash(self.name)
 
     def recipe(
-        self, precision: Precision, gradient_dtype: GradientDtype, optimizer: Optimizer
+        self, precision: Precision, gradient_dtype: GradientDtype, training: Training
     ) -> Recipe | None:
-        """The bytes a parameter, or None where the backend has no such combination."""
+        """The bytes of a trained parameter, or None where the backend has no such combination."""
         name = self.recipes.get(precision, {}).get(gradient_dtype)
-        return None if name is None else with_optimizer(recipe(name), optimizer)
+        if name is None:
+            return None
+        if training.master_weights or precision == "fp32":
+            return with_optimizer(recipe(name), training.optimizer)
+        return without_master(recipe(name), training.optimizer)
+
+    def fixed_recipe(self, precision: Precision, quantised: bool) -> Recipe | None:
+        """The bytes of a frozen parameter, or None where the backend has none of that precision."""
+        if precision not in self.frozen_recipes:
+            return None
+        return recipe(self.quantised_recipe if quantised else self.frozen_recipes[precision])
+
+    def held_to(self, training: Training) -> dict[str, tuple[int | str, ...]]:
+        """Values of knobs that the way of training is held to."""
+        kind = "share" if training.frozen else training.way.kind
+        return self.ways.get(kind, {})
+
+    def unable(self, training: Training) -> dict[str, object]:
+        """Fields of a job that this backend cannot run, with their values."""
+        cannot = {
+            "trainable": training.way.kind not in self.ways,
+            "frozen": bool(training.frozen) and "share" not in self.ways,
+            "master_weights": not training.master_weights and not self.without_master,
+            "sync_each_batch": not training.sync_each_batch and not self.without_sync,
+            "optimizer_in_backward": training.optimizer_in_backward and not self.frees_gradients,
+        }
+        return {field: getattr(training, field) for field, wrong in cannot.items() if wrong}
 
 
 def _plain(kind: Block) -> bool:
@@ -139,9 +179,24 @@ def moment_bytes(optimizer: Optimizer) -> float:
     return float(table("optimizers")[optimizer]["moment_bytes"])
 
 
-def step_traffic_bytes(optimizer: Optimizer) -> float:
-    """Bytes a card reads and writes per local parameter in the optimizer step."""
-    return float(table("optimizers")[optimizer]["step_traffic_bytes"])
+def short_moment_bytes(optimizer: Optimizer) -> float:
+    """Bytes a parameter of the moments `optimizer` keeps beside 16-bit weights without a master copy."""
+    return float(table("optimizers")[optimizer]["short_moment_bytes"])
+
+
+def paged_bytes(optimizer: Optimizer) -> float:
+    """Bytes a parameter of moments that page out to host memory."""
+    return float(table("optimizers")[optimizer].get("paged_bytes", 0.0))
+
+
+def step_traffic_bytes(training: Training) -> float:
+    """Bytes a card reads and writes per local parameter in the optimizer step.
+
+    Without a master copy: weights read and written, gradients read, moments read and written.
+    """
+    if training.master_weights:
+        return float(table("optimizers")[training.optimizer]["step_traffic_bytes"])
+    return 2.0 * (short_moment_bytes(training.optimizer) + paged_bytes(training.optimizer)) + 6.0
 
 
 def with_optimizer(base: Recipe, optimizer: Optimizer) -> Recipe:
@@ -154,6 +209,23 @@ def with_optimizer(base: Recipe, optimizer: Optimizer) -> Recipe:
         return base
     moments = base.optimizer_bytes - moment_bytes("adamw") + moment_bytes(optimizer)
     return base.model_copy(update={"name": f"{base.name}/{optimizer}", "optimizer_bytes": moments})
+
+
+def without_master(base: Recipe, optimizer: Optimizer) -> Recipe:
+    """16-bit weights, gradients and moments of `base`'s training, with no fp32 copy of anything.
+
+    >>> without_master(recipe("fsdp2-fp32-shards-adamw"), "adamw").total_bytes
+    8.0
+    """
+    short = {
+        "name": f"{base.name}/{optimizer}/no-master",
+        "weights_bytes": 2.0,
+        "gradients_bytes": 2.0,
+        "optimizer_bytes": short_moment_bytes(optimizer),
+        "step_bytes": 0.0,
+        "wire_gather_bytes": min(base.wire_gather_bytes, 2.0),
+    }
+    return base.model_copy(update=short)
 
 
 @cache

@@ -20,8 +20,8 @@ class Recipe(Frozen):
     gradients_bytes: float = Field(ge=0)
     optimizer_bytes: float = Field(ge=0)
     step_bytes: float = Field(ge=0)
-    wire_gather_bytes: float = Field(gt=0)
-    wire_reduce_bytes: float = Field(gt=0)
+    wire_gather_bytes: float = Field(ge=0)
+    wire_reduce_bytes: float = Field(ge=0)
     source: str
 
     @property

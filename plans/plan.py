@@ -31,6 +31,8 @@ class BytesPerParameter(Frozen):
     weights: float
     gradients: float
     optimizer: float
+    frozen: float = 0.0
+    """Bytes of a frozen weight, which has neither gradient nor optimizer state."""
 
 
 class MemoryReport(Frozen):

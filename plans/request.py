@@ -14,6 +14,7 @@ from ..hardware import Cluster
 from ..hardware.topology import described
 from ..inputs import Frozen, InputError, nearest
 from ..models import Training, Transformer
+from ..models.adapters import check_targets
 from .choose import Choose
 from .limits import Limits, Objective
 from .origin import as_input_error, origin_of
@@ -54,6 +55,12 @@ class Request(Frozen):
         if isinstance(data, Mapping) and not data.get("origins"):
             return {**data, "origins": dict.fromkeys(_given(data), ARGUMENT)}
         return data
+
+    @model_validator(mode="after")
+    def _targeted(self) -> Self:
+        if self.training.way.adapts:
+            check_targets(self.model, self.training.lora_targets)
+        return self
 
     @field_validator("model", mode="before")
     @classmethod

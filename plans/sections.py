@@ -22,9 +22,7 @@ DESCRIBED = tuple(name for name in Description.model_fields if name not in ("nam
 CLUSTER_KEYS = (
     "preset", "nodes", "gpus", "oversubscription", "file", *DESCRIBED, "leaf_nodes", "free", "pool"
 )  # fmt: skip
-TRAINING_KEYS = (
-    "global_batch_size", "global_batch_tokens", "sequence_length", "optimizer", "total_tokens", "trainable"
-)  # fmt: skip
+TRAINING_KEYS = ("global_batch_tokens", *Training.model_fields)
 
 
 def is_path(text: str) -> bool:
@@ -172,11 +170,6 @@ def training_of(table: Mapping[str, Any]) -> Training:
     """The job of a [training] table. Raises `InputError` on the dotted field."""
     _known(table, TRAINING_KEYS, "training")
     fields = dict(table)
-    trainable = fields.pop("trainable", "all")
-    if trainable != "all":
-        reason = "training a part of the model is not available yet"
-        field = "training.trainable"
-        raise InputError(field, trainable, "training", reason, legal=["all"], code="not-available")
     length = _whole(fields, "sequence_length", "training")
     tokens = _whole(fields, "global_batch_tokens", "training")
     fields.pop("global_batch_tokens", None)
@@ -186,12 +179,32 @@ def training_of(table: Mapping[str, Any]) -> Training:
         if fields.get(key) is None:
             reason = f"is required: write it under [training] or give {flag}"
             raise InputError(f"training.{key}", "nothing", "training", reason, code="missing")
+    reference = fields.get("reference_model")
+    if isinstance(reference, str) and reference != "self":
+        fields["reference_model"] = _reference(reference)
     if fields.get("total_tokens") is not None:
         fields["total_tokens"] = count_of(fields["total_tokens"], "training.total_tokens", "training")
     try:
-        return Training.model_validate(fields, strict=True)
+        return Training.model_validate(_plain(fields), strict=True)
     except ValidationError as error:
         raise as_input_error(error, {}, "training", Training) from None
+
+
+def _plain(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """A reference model that `Request` itself spelled out is made a noun first: it is not strict."""
+    reference = fields.get("reference_model")
+    if not isinstance(reference, Mapping):
+        return dict(fields)
+    return {**fields, "reference_model": Transformer.model_validate(reference)}
+
+
+def _reference(name: str) -> Transformer:
+    """The reference model of that name or path."""
+    try:
+        return transformer_of(name)
+    except InputError as error:
+        field, legal = "training.reference_model", ["self", *error.legal]
+        raise InputError(field, name, "training", error.reason, legal=legal, code=error.code) from None
 
 
 def _sequences(tokens: int, length: int | None, size: object) -> int:

@@ -22,7 +22,8 @@ FIELDS: tuple[str, ...] = (
 
 TEXTS = (
     "model", "cluster.preset", "cluster.file", "cluster.machine", "cluster.gpu", "cluster.mig",
-    "cluster.fabric", "cluster.host_class", "cluster.link", "training.optimizer", "objective.minimize"
+    "cluster.fabric", "cluster.host_class", "cluster.link", "training.optimizer",
+    "training.reference_model", "objective.minimize"
 )  # fmt: skip
 """Fields whose value is text as it stands, never read as a number."""
 

@@ -81,7 +81,8 @@ def _no_rows(request: Request) -> tuple[tuple[str, ...], tuple[Conflict, ...]]:
     refused = list(refusals(request)) if not any(softwares(request)) else []
     if refused:
         fields = dict.fromkeys(field for field, _ in refused)
-        values = {"model": request.model.name, "training.optimizer": request.training.optimizer}
+        values = {f"training.{name}": str(value) for name, value in request.training}
+        values["model"] = request.model.name
         values["choose.precision"] = ", ".join(request.choose.precision or (default_precision(request),))
         conflict = [Conflict(limit=f, value=values[f], origin=request.origin(f)) for f in fields]
         known = {entry.limit for entry in conflict}

@@ -45,7 +45,8 @@ def _axes(request: Request, known: Backend, strategy: Strategy) -> Iterator[Brea
         if getattr(strategy, limit.axis) not in limit.values:
             yield Breach(rule=limit.axis, reason=limit.reason, origin=f"backend {known.name}")
     yield from _software(request, known, strategy)
-    if known.recipe(strategy.precision, strategy.gradient_dtype, "adamw") is None:
+    yield from _way(request, known, strategy)
+    if known.recipe(strategy.precision, strategy.gradient_dtype, request.training) is None:
         pair = f"{strategy.precision} with {strategy.gradient_dtype} gradients"
         yield Breach(rule="precision", reason=f"{known.name} has no {pair}", origin=f"backend {known.name}")
 
@@ -71,6 +72,16 @@ def _software(request: Request, known: Backend, strategy: Strategy) -> Iterator[
         if wrong:
             reason = known.because.get(field, f"{known.name} does not run this")
             yield Breach(rule=field, reason=reason, origin=f"backend {known.name}")
+
+
+def _way(request: Request, known: Backend, strategy: Strategy) -> Iterator[Breach]:
+    """What of the way of training the backend cannot run, or only with other values of a knob."""
+    training, origin = request.training, f"backend {known.name}"
+    for field in known.unable(training):
+        yield Breach(rule=field, reason=known.because[field], origin=origin)
+    for knob, values in known.held_to(training).items():
+        if getattr(strategy, knob) not in values:
+            yield Breach(rule=knob, reason=known.because["way"], origin=origin)
 
 
 def _shape(request: Request, strategy: Strategy) -> Iterator[Breach]:

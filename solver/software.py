@@ -39,6 +39,8 @@ def softwares(request: Request) -> Iterator[Software]:
         known = backend(name)
         if request.training.optimizer not in known.optimizers or not known.knows(request.model):
             continue
+        if known.unable(request.training):
+            continue
         for precision in choose.precision or (default_precision(request),):
             recipes = known.recipes.get(precision, {})
             if precision not in known.precisions or gpu.peak_flops_per_s(precision) is None:
@@ -80,6 +82,8 @@ def refusals(request: Request) -> Iterator[tuple[str, str]]:
         if optimizer not in known.optimizers:
             why = known.because.get("optimizer", "it has another list of optimizers")
             yield "training.optimizer", f"{name} has no {optimizer}: {why}"
+        for field, value in known.unable(request.training).items():
+            yield f"training.{field}", f"{name} does not run {field} {value}: {known.because[field]}"
         if not known.knows(request.model):
             why = known.because.get("model", "its arguments know other families")
             yield "model", f"{name} cannot be told of {request.model.family} layers: {why}"

@@ -41,12 +41,19 @@ def _axis(known: Backend, axis: str, values: Sequence[int], chosen: tuple[int, .
     return _allowed(values, chosen)
 
 
+def _trained_with(request: Request, known: Backend, axis: str, values: Sequence[int]) -> list[int]:
+    """`values` of an axis that the way of training allows."""
+    held = known.held_to(request.training).get(axis)
+    return [value for value in values if held is None or value in held]
+
+
 def cores(request: Request, known: Backend) -> Iterator[Core]:
     """Degrees that divide what they must and use every card."""
     choose, model, world = request.choose, request.model, request.cluster.gpus
     sequence = request.training.sequence_length
     experts = model.kinds[0].feed_forward.experts or max(k.feed_forward.experts for k in model.kinds)
-    for t in _axis(known, "tensor_parallel", legal_degrees(model, "tensor_parallel"), choose.tensor_parallel):
+    tensors = _trained_with(request, known, "tensor_parallel", legal_degrees(model, "tensor_parallel"))
+    for t in _axis(known, "tensor_parallel", tensors, choose.tensor_parallel):
         if world % t or (t > 1 and not _cuts(known, model, t)):
             continue
         for c in _axis(known, "context_parallel", divisors_of(world // t), choose.context_parallel):
@@ -196,6 +203,10 @@ def _core_rows(request: Request, software: Software, core: Core) -> Ints | None:
     legal = (zero >= least) & ((chunks == 1) | (steps % core.pipeline == 0))
     split = core.context * np.where(rows[:, 6] == 1, core.tensor, 1)
     legal &= rows[:, 8] * request.training.sequence_length % (split * unit) == 0 if unit > 1 else True
+    for knob, values in known.held_to(request.training).items():
+        if knob in _INNER:
+            codes = [code(knob, value) if isinstance(value, str) else value for value in values]
+            legal &= np.isin(rows[:, _INNER.index(knob)], codes)
     kept: Ints = rows[legal]
     return kept
 
