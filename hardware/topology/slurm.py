@@ -87,8 +87,9 @@ def _held(records: Iterable[Fields], key: str, origin: str) -> list[str]:
 
 
 def _leaves(records: list[Fields], key: str, origin: str) -> dict[str, str]:
-    """The leaf switch (or block) of each node: switches that name nodes."""
-    return {name: fields[key] for fields in records for name in hosts(fields.get("nodes", ""), origin)}
+    """The leaf switch (or block) of each node: those above others name the nodes under them too."""
+    lowest = [fields for fields in records if not fields.get("switches")]
+    return {name: fields[key] for fields in lowest for name in hosts(fields.get("nodes", ""), origin)}
 
 
 def _unplaced(machines: list[Machine], leaves: dict[str, str]) -> list[str]:
