@@ -111,7 +111,7 @@ def _blocks(lines: list[list[str]], origin: str) -> tuple[list[_Block], str]:
             blocks.append(_Block(*headed, headed=True, host=host))
         elif words and (cells := _cells(words)) and (_CARD.fullmatch(words[0]) or _known(blocks, words[0])):
             _row(blocks, words, cells)
-    return [block for block in blocks if block.rows], card
+    return [block for block in blocks if any(map(_CARD.fullmatch, block.rows))], card
 
 
 def _known(blocks: list[_Block], name: str) -> bool:
@@ -120,9 +120,12 @@ def _known(blocks: list[_Block], name: str) -> bool:
 
 def _row(blocks: list[_Block], words: list[str], cells: list[str]) -> None:
     """Lays a row into the last matrix; without a header the rows themselves begin one."""
+    met = _CARD.fullmatch(words[0])
     if not blocks or words[0] in blocks[-1].rows:
+        if not met:
+            return
         blocks.append(_Block([], [], headed=False))
-    block, met = blocks[-1], _CARD.fullmatch(words[0])
+    block = blocks[-1]
     block.rows[words[0]] = cells
     after = words[1 + len(cells) :]
     if met:

@@ -120,7 +120,8 @@ class Slurm:
             *(["TopologyPlugin=topology/tree"] if self.topology else []),
             *(
                 f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs={self.cards} "
-                f"Sockets=1 CoresPerSocket={self.cards} ThreadsPerCore=1 RealMemory=100 Gres=gpu:h100:{self.cards}"
+                f"Sockets=1 CoresPerSocket={self.cards} ThreadsPerCore=1 RealMemory=100 "
+                f"Gres=gpu:h100:{self.cards}"
                 for name, port in zip(self.names, ports, strict=True)
             ),
             f"PartitionName=all Nodes={','.join(self.names)} Default=YES MaxTime=INFINITE State=UP",
