@@ -3,11 +3,11 @@
 | file | holds |
 |---|---|
 | `app` | the commands put together |
-| `plan`, `check`, `ledger`, `emit`, `show`, `list` | one command each |
+| `plan`, `check`, `ledger`, `emit`, `lint`, `show`, `list` | one command each |
 | `options`, `parsed` | flags shared by commands; flags that are numbers |
 | `voice`, `errors`, `output` | what is said where; failures and exit codes; files written |
 | `tables`, `words`, `plan_text`, `check_text`, `ledger_text`, `model_text` | answers as text |
-| `cards`, `listing` | what `show` and `list` tell |
+| `cards`, `listing`, `findings` | what `show`, `list` and `lint` tell |
 """
 
 from __future__ import annotations
@@ -20,9 +20,16 @@ __all__ = ["main"]
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs `argv` (default: the process's own) and returns the exit code of `cli.errors`."""
-    from .app import run
-
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
-    return run(sys.argv[1:] if argv is None else argv)
+    words = [*(sys.argv[1:] if argv is None else argv)]
+    from .errors import guarded
+    from .findings import plain, tell_findings
+
+    simple = plain(words)
+    if simple is not None:
+        return guarded(lambda: tell_findings(*simple), words, ())
+    from .app import run
+
+    return run(words)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import typer
 from typer.main import get_command
@@ -11,6 +11,7 @@ from .check import check
 from .emit import emit
 from .errors import OK, guarded
 from .ledger import ledger
+from .lint import lint
 from .list import list_
 from .plan import plan
 from .show import show
@@ -20,6 +21,7 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "check": check,
     "ledger": ledger,
     "emit": emit,
+    "lint": lint,
     "show": show,
     "list": list_,
 }
@@ -41,18 +43,18 @@ def _root(
     """Decide how to train a transformer on the GPUs you have."""
 
 
-def make_app() -> typer.Typer:
-    """The app with every command of `COMMANDS`."""
+def make_app(names: Iterable[str] = COMMANDS) -> typer.Typer:
+    """The app with the commands `names`; typer builds the flags of each."""
     app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=True)
     app.callback()(_root)
-    for name, body in COMMANDS.items():
-        app.command(name)(body)
+    for name in names:
+        app.command(name)(COMMANDS[name])
     return app
 
 
 def run(words: Sequence[str]) -> int:
     """Runs one command line and returns its exit code; nothing is raised but SystemExit of the shell."""
-    command = get_command(make_app())
+    command = get_command(make_app(words[:1] if words and words[0] in COMMANDS else COMMANDS))
 
     def body() -> int:
         code = command.main(args=list(words), prog_name="shardwise", standalone_mode=False)

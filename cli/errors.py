@@ -18,9 +18,10 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
-from typer.exceptions import TyperException
+if TYPE_CHECKING:
+    from typer.exceptions import TyperException
 
 OK, NO, USAGE, STOPPED, DEFECT, PIPE, INTERRUPTED = 0, 1, 2, 3, 70, 141, 130
 
@@ -43,18 +44,28 @@ def guarded(body: Callable[[], int], words: Sequence[str], commands: Sequence[st
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PIPE
-    except TyperException as error:
-        if type(error).__name__ == "NoArgsIsHelpError":
-            print(error.format_message(), file=sys.stderr)
-            return USAGE
-        tell(usage(error, commands), "--json" in words)
-        return USAGE
     except Exception as error:
+        if _of_typer(error):
+            return _tell_usage(error, words, commands)
         if os.environ.get("SHARDWISE_TRACEBACK"):
             raise
         finding = finding_of(error)
         tell(finding, "--json" in words)
         return DEFECT if finding["code"] == "defect" else USAGE
+
+
+def _of_typer(error: Exception) -> TypeGuard[TyperException]:
+    """Whether typer raised it; typer is loaded then, and need not be for this question."""
+    exceptions = sys.modules.get("typer.exceptions")
+    return exceptions is not None and isinstance(error, exceptions.TyperException)
+
+
+def _tell_usage(error: TyperException, words: Sequence[str], commands: Sequence[str]) -> int:
+    if type(error).__name__ == "NoArgsIsHelpError":
+        print(error.format_message(), file=sys.stderr)
+    else:
+        tell(usage(error, commands), "--json" in words)
+    return USAGE
 
 
 def finding_of(error: Exception) -> dict[str, Any]:

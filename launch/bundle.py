@@ -13,7 +13,8 @@ Client = Literal["deepspeed", "transformers", "accelerate", "fsdp", "megatron", 
 _KEYS: dict[Client, set[str]] = {
     "transformers": {
         "per_device_train_batch_size", "output_dir", "gradient_checkpointing", "num_train_epochs", "fsdp",
-        "max_steps", "learning_rate", "deepspeed", "model_name_or_path",
+        "max_steps", "learning_rate", "deepspeed", "model_name_or_path", "bf16", "fp16",
+        "gradient_accumulation_steps",
     },
     "deepspeed": {
         "zero_optimization", "train_batch_size", "train_micro_batch_size_per_gpu", "bf16", "fp16",

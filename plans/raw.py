@@ -7,9 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..inputs import InputError, read_text
-from ..inputs.files import parse_json
-from ..inputs.toml import parse_toml, unreadable
-from .lines import json_lines, toml_lines
+from ..inputs.tables import json_tables, toml_tables
 
 
 @dataclass
@@ -41,17 +39,3 @@ def raw_of(text: str, name: str) -> Raw:
     is_json = text.lstrip("\ufeff \t\r\n").startswith(("{", "[{"))
     tree, lines = (json_tables if is_json else toml_tables)(text, name, "request")
     return Raw(tree, {path: f"{name}:{line}" for path, line in lines.items()})
-
-
-def json_tables(text: str, name: str, field: str) -> tuple[dict[str, Any], dict[str, int]]:
-    """The JSON object in `text`, and the line of each key by its dotted path."""
-    tree = parse_json(text, field, name)
-    wrong = unreadable(tree)
-    if wrong:
-        raise InputError(field, name, name, wrong, code="bad-file")
-    return tree, json_lines(text)
-
-
-def toml_tables(text: str, name: str, field: str) -> tuple[dict[str, Any], dict[str, int]]:
-    """The TOML tables in `text`, and the line of each key by its dotted path."""
-    return parse_toml(text, field, name), toml_lines(text)

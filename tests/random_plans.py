@@ -8,7 +8,8 @@ from typing import Any
 
 from plans_by_hand import deepspeed, fsdp, megatron, plan, tiny
 
-from shardwise.launch import refusal, targets
+from shardwise.hardware import Cluster
+from shardwise.launch import emit, refusal, targets
 from shardwise.models import Stage, Strategy, Transformer
 from shardwise.plans import Plan
 
@@ -23,10 +24,10 @@ def random_plans(target: str, number: int, seed: int = 0) -> Iterator[Plan]:
         model = _model(dice, target)
         strategy, training = _strategy(dice, target, model)
         if refusal(strategy, model, target) is None:
-            made = plan(strategy, model=model, **training)
+            machine = "dgx-b200" if strategy.precision == "mxfp8" else "dgx-h100"
+            cluster = Cluster.of_gpus(machine, strategy.world)
+            made = plan(strategy, model=model, cluster=cluster, **training)
             try:
-                from shardwise.launch import emit
-
                 emit(made, target)
             except ValueError:
                 continue

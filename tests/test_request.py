@@ -13,9 +13,9 @@ from pydantic import ValidationError
 
 from shardwise.hardware import Cluster
 from shardwise.inputs import InputError
+from shardwise.inputs.lines import json_lines, toml_lines
 from shardwise.models import Training
 from shardwise.plans import Choose, Request, read_request
-from shardwise.plans.lines import json_lines, toml_lines
 from shardwise.plans.settings import FIELDS, value_of
 
 JOB = """model = "llama-3.1-8b"

@@ -6,30 +6,13 @@ import json
 from typing import Any
 
 from ...plans.plan import Plan
+from ..lint.keys import facts
 from .write import config
 
 FILE = "ds_config.hf.json"
 
-AUTO = (
-    "train_batch_size",
-    "train_micro_batch_size_per_gpu",
-    "gradient_accumulation_steps",
-    "gradient_clipping",
-    "bf16.enabled",
-    "fp16.enabled",
-    "optimizer.params.lr",
-    "optimizer.params.betas",
-    "optimizer.params.eps",
-    "optimizer.params.weight_decay",
-    "zero_optimization.reduce_bucket_size",
-    "zero_optimization.stage3_prefetch_bucket_size",
-    "zero_optimization.stage3_param_persistence_threshold",
-    "scheduler.params.warmup_min_lr",
-    "scheduler.params.warmup_max_lr",
-    "scheduler.params.warmup_num_steps",
-    "scheduler.params.total_num_steps",
-)
-"""Every key the trainer fills in (transformers 5.24.0, integrations/deepspeed.py); others it leaves alone."""
+AUTO: tuple[str, ...] = tuple(facts("deepspeed")["auto"])
+"""Every key the trainer fills in; others it leaves alone."""
 
 LEFT = tuple(path for path in AUTO if path.startswith("zero_optimization."))
 """Those that stay numbers: the trainer would take them from the hidden width, the ledger priced others."""

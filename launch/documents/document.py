@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ...inputs import InputError, read_text
-from ...plans.raw import json_tables, toml_tables
+from ...inputs.tables import json_tables, toml_tables
 
 Kind = Literal["json", "yaml", "toml", "script", "module", "hostfile"]
 

@@ -31,6 +31,9 @@ ASIDE = {
 MOST_WORDS = 20_000
 """Words after all variables are put in; a long script has hundreds."""
 
+HEAD = 5
+"""Lines in which a script says what it is."""
+
 DEEPEST = 8
 """Variables inside variables."""
 
@@ -44,13 +47,17 @@ _ASSUMES = re.compile(r"^# assumes: (.*)$")
 
 @dataclass
 class Script:
-    """`arguments`: values by flag, dashes as underscores; `programs`: words before the first flag."""
+    """`arguments`: values by flag, dashes as underscores; `programs`: words before the first flag.
+
+    `about` is what the comments at its head say.
+    """
 
     arguments: dict[str, list[str]] = field(default_factory=dict)
     environment: dict[str, str] = field(default_factory=dict)
     sbatch: dict[str, str] = field(default_factory=dict)
     assumes: dict[str, str] = field(default_factory=dict)
     programs: list[str] = field(default_factory=list)
+    about: str = ""
 
 
 def script_tables(text: str, name: str) -> tuple[dict[str, Any], dict[str, int]]:
@@ -61,12 +68,15 @@ def script_tables(text: str, name: str) -> tuple[dict[str, Any], dict[str, int]]
     """
     script = Script()
     lines: dict[str, int] = {}
-    for number, row in enumerate(text.split("\n"), 1):
-        _comment(script, lines, row.strip(), number)
+    rows = [row.strip() for row in text.split("\n")]
+    script.about = " ".join(row for row in rows[:HEAD] if row.startswith("# "))
+    for number, row in enumerate(rows, 1):
+        _comment(script, lines, row, number)
     commands, variables = _split(text)
     runs = [_expanded(command, variables, name) for command in commands if command[0].text not in ASIDE]
-    if not any(_is_flag(word) for run in runs for word in run):
-        runs = [[word for held in variables.values() for word in held]]
+    arrays = [word for held in variables.values() for word in held]
+    if any(map(_is_flag, arrays)) and not any(_is_flag(word) for run in runs for word in run):
+        runs = [arrays]
     for run in runs:
         _flags(script, lines, run)
     for key, held in variables.items():

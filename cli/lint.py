@@ -1,0 +1,25 @@
+"""`lint`: what is wrong in the files that start a run."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from . import options
+from .findings import tell_findings
+from .voice import Voice
+
+
+def lint(
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Files of one run, or a folder.")],
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
+    no_color: options.NoColor = False,
+) -> int:
+    """Find mistakes in launch files.
+
+    DeepSpeed JSON, Accelerate YAML, trainer arguments, Megatron-LM and torchtitan arguments, scripts.
+    """
+    return tell_findings(files, Voice(as_json, quiet, verbose, no_color))

@@ -1,0 +1,78 @@
+"""Rules on torchtitan's options."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...inputs import InputError, nearest
+from ..bundle import Bundle
+from ..documents import Document
+from .finding import Finding, at
+from .keys import facts
+
+DEGREES = (
+    "data_parallel_replicate_degree", "tensor_parallel_degree", "pipeline_parallel_degree",
+    "context_parallel_degree", "expert_parallel_degree",
+)  # fmt: skip
+
+
+def findings(bundle: Bundle, document: Document) -> Iterator[Finding]:
+    """All rules of this client."""
+    sections = facts("torchtitan")["sections"]
+    for section, name, path in _options(document):
+        known = sections.get(section)
+        if known is not None and name not in known and name.removeprefix("no_") not in known:
+            message = f"{section}.{name} is no option of torchtitan"
+            mend = f"did you mean {section}.{nearest(name, known)[0]}?"
+            yield at(document, path, "unknown-key", message, mend)
+        if document.kind == "script" and section == "activation_checkpoint" and name == "mode":
+            message = "activation_checkpoint.mode is gone from the arguments of 0.3"
+            mend = "activation-checkpoint:full as the last word"
+            yield at(document, path, "removed-key", message, mend)
+    yield from _values(bundle, document)
+
+
+def _options(document: Document) -> Iterator[tuple[str, str, str]]:
+    """(section, option, path)."""
+    if document.kind == "script":
+        for key in document.values["arguments"]:
+            section, dot, name = key.partition(".")
+            if dot:
+                yield section, name, f"arguments.{key}"
+        return
+    for section, table in document.values.items():
+        for name in table if isinstance(table, dict) else ():
+            yield section, name, f"{section}.{name}"
+
+
+def _number(document: Document, option: str) -> int | None:
+    """A whole number of this document, None where there is none."""
+    if document.kind == "script":
+        values = document.values["arguments"].get(option, [])
+        text = values[0] if values else ""
+        return int(text) if text.lstrip("-").isdigit() and len(text) < 12 else None
+    value = document.get(option)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _values(bundle: Bundle, document: Document) -> Iterator[Finding]:
+    prefix = "arguments." if document.kind == "script" else ""
+    for name in DEGREES:
+        degree = _number(document, f"parallelism.{name}")
+        if degree is not None and degree < 1:
+            message = f"{name} is {degree}: the parser takes it, the run does not"
+            yield at(document, f"{prefix}parallelism.{name}", "wrong-type", message, f"{name} 1 or more")
+    total, micro = (_number(document, f"training.{n}") for n in ("global_batch_size", "local_batch_size"))
+    try:
+        world = bundle.world()
+    except InputError:
+        world = None
+    degrees = [_number(document, f"parallelism.{name}") or 1 for name in DEGREES[1:4]]
+    if world is None or not total or not micro or total < 0 or micro < 1 or min(degrees) < 1:
+        return
+    step = micro * max(1, world // (degrees[0] * degrees[1] * degrees[2]))
+    if total % step:
+        message = f"global_batch_size {total} is no multiple of {step}, one pass of all ranks"
+        mend = f"global_batch_size {max(1, round(total / step)) * step}"
+        path = f"{prefix}training.global_batch_size"
+        yield at(document, path, "batch-triad", message, mend)
