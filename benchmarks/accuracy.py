@@ -1,7 +1,8 @@
 """Published step times and peaks against the ledger: ``python -m benchmarks.accuracy RUNS.csv...``
 
 A line a row, worst first, complete rows before imputed ones; then scores by source, overall, and for complete
-and imputed rows apart; then what was refused and why, and which stand-ins were taken for how many rows.
+and imputed rows apart; the same with constants fitted without the source (`fitting`), and how often intervals
+drawn from the other sources hold its rows; then what was refused and why, and which stand-ins were taken.
 """
 
 from __future__ import annotations
@@ -10,7 +11,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from . import fitting
 from .face import Result, run, table
+from .fitting import studied
+from .peaks import Peak, Peaks, coverage
 from .record import Record, read_records, words
 from .rows import has_time
 from .runs import Refusal, Run, price_jobs, read_rows
@@ -31,7 +35,7 @@ def measure(files: Sequence[str]) -> Result:
     return {
         "rows": _rows(records, timed, refusals),
         "step": _scores(timed, _step),
-        "memory": {**_scores(runs, _memory), **_memory_rows(runs, refusals)},
+        "memory": {**_scores(runs, _memory), **_memory_rows(runs, refusals), **_left_out(runs)},
         "lines": [_line(r) for r in sorted(timed, key=_worst)],
         "refusals": [
             {"id": r.record.name, "source": r.record.text("source"), "code": r.code, "reason": r.reason}
@@ -83,6 +87,12 @@ def _memory_rows(runs: Sequence[Run], refusals: Sequence[Refusal]) -> dict[str, 
     }
 
 
+def _left_out(runs: Sequence[Run]) -> dict[str, Any]:
+    """Errors with each source left out of the fit, and what intervals of the other sources hold."""
+    part = Peaks(tuple(Peak.of(r) for r in runs if r.job.measured_gib))
+    return {"left_out": studied(part), "interval": coverage(part)} if part.peaks else {}
+
+
 def _worst(r: Run) -> tuple[bool, float, str]:
     return not r.job.complete, -abs(percent(r.seconds, r.measured_seconds or 1.0)), r.job.record.name
 
@@ -129,6 +139,13 @@ def text(found: Result) -> str:
             table((what, *_SCORES), body) + ("" if mean is None else f"\nmean of sources {mean:.2f} %")
         )
     rows, memory = found["rows"], found["memory"]
+    if "left_out" in memory:
+        inside = memory["interval"]
+        parts.append(fitting.text(memory["left_out"]))
+        parts.append(
+            f"80 % intervals of the other sources hold {100 * inside['inside']:.0f} % of peaks, "
+            f"median width {inside['median_width_percent']:.0f} %"
+        )
     parts.append(
         f"priced {rows['priced']} of {rows['read']} rows, "
         f"complete {rows['complete']}, imputed {rows['imputed']}, "

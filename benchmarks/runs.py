@@ -23,6 +23,8 @@ class Run:
     job: Job
     candidate: Candidate
     ledger: Ledger
+    readings: tuple[Ledger, ...] = ()
+    """All readings of a row with blanks, the chosen one among them."""
 
     @property
     def seconds(self) -> float:
@@ -38,6 +40,13 @@ class Run:
     def gib(self) -> float:
         """Predicted peak, counted as the source counted."""
         return peak_gib(self.ledger, self.job.view)
+
+    @property
+    def spread(self) -> tuple[float, float]:
+        """Least and greatest predicted peak of the readings that fit, over that of the chosen one."""
+        fitting = [led for led in self.readings if led.refusal_kib <= led.usable_kib] or [self.ledger]
+        peaks = [peak_gib(ledger, self.job.view) / self.gib for ledger in fitting]
+        return min(*peaks, 1.0), max(*peaks, 1.0)
 
 
 @dataclass(frozen=True)
@@ -88,4 +97,4 @@ def _chosen(job: Job, ledgers: list[Ledger]) -> Run:
         return beyond, ledger.step_ns / job.candidates[index].training.tokens, index
 
     best = min(range(len(ledgers)), key=order)
-    return Run(job, job.candidates[best], ledgers[best])
+    return Run(job, job.candidates[best], ledgers[best], tuple(ledgers))

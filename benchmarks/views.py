@@ -28,7 +28,7 @@ def view_of(record: Record) -> View:
     return "allocated" if record.text("mem_kind") == "allocated" else "reserved"
 
 
-_PROCESS = ("qwen_readme",)
+_PROCESS = ("oneflow_dlperf", "qwen_readme")
 """Sources whose readings are those of nvidia-smi though not every line says so."""
 
 
@@ -51,13 +51,16 @@ def peak_gib(ledger: Ledger, view: View) -> float:
     return max(min(peak, room), load) / GIB
 
 
+LEFT_OUT: dict[View, tuple[str, ...]] = {
+    "allocated": ("runtime", "fragmentation", "stream_pools"),
+    "reserved": ("runtime",),
+    "process": (),
+}
+"""Terms that a view does not count."""
+
+
 def _kib(terms: dict[str, int], view: View) -> int:
-    left_out = {
-        "allocated": ("runtime", "fragmentation", "stream_pools"),
-        "reserved": ("runtime",),
-        "process": (),
-    }[view]
-    return sum(kib for name, kib in terms.items() if name not in left_out)
+    return sum(kib for name, kib in terms.items() if name not in LEFT_OUT[view])
 
 
 Verdict = Literal["fits", "risky", "does_not_fit"]

@@ -52,11 +52,13 @@ def memory_lines(memory: MemoryReport) -> list[str]:
         f"(stage {memory.peak_stage}, {memory.peak_moment.replace('_', ' ')}; "
         f"limit {gib(memory.limit_bytes)})"
     )
+    low, high = memory.uncertainty.low_bytes, memory.uncertainty.high_bytes
+    peak = f"peak expected {low / 2**30:,.1f} to {gib(high)}"
     host = (
         f"host {memory.host_bytes_per_node / 2**30:,.1f} of {gib(memory.host_usable_bytes)} a node, "
         f"{memory.host_verdict.replace('_', ' ')}"
     )
-    return [paragraph(card, "  ", "    "), paragraph(host, "  ", "    ")]
+    return [paragraph(line, "  ", "    ") for line in (card, peak, host)]
 
 
 def _proof(plan: Plan) -> str:

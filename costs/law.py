@@ -16,13 +16,20 @@ class Constant(Frozen):
     unit: str
     grade: str
     source: str
+    date: str | None = None
+    """Day of the fit, where a script fitted it."""
+
+
+FILES = ("law.json", "law_memory.json")
+"""Stated constants, and those that scripts/constants.py fits."""
 
 
 @cache
 def constants() -> dict[str, Constant]:
     """All constants by name."""
-    text = (files(__package__) / "catalogue" / "law.json").read_text(encoding="utf-8")
-    return {name: Constant(**entry) for name, entry in json.loads(text).items()}
+    folder = files(__package__) / "catalogue"
+    texts = [(folder / name).read_text(encoding="utf-8") for name in FILES]
+    return {name: Constant(**entry) for text in texts for name, entry in json.loads(text).items()}
 
 
 def law(name: str) -> float:

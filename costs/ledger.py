@@ -60,6 +60,10 @@ class Ledger(Frozen):
     placement: dict[str, str]
     """By axis, the smallest tier that holds one of its groups."""
     checkpoint_bytes: int
+    peak_low: float = 1.0
+    peak_high: float = 1.0
+    """Measured over predicted peak: 80 % of published runs of this kind lie between."""
+    peak_basis: str = "no runs"
     load_whole_kib: int = 0
     """Weights in 16 bits that each card holds before they are sharded; 0 where they load sharded."""
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..hardware import Cluster
 from ..models.stack import stack, stack_names
-from ..models.strategy import Strategy
+from ..models.strategy import BACKENDS, Strategy
 from ..models.training import Training
 from ..models.transformer import Transformer
 from ..models.work import flops_per_token, parameters
@@ -18,6 +18,7 @@ from .book import MOMENTS, Book
 from .buffers import buckets, whole_rank
 from .columns import Counts, Ints, Strategies
 from .host import host_capacity_bytes, stage_block
+from .interval import peak_interval
 from .law import law
 from .layout import Group, Layout
 from .ledger import Ledger, StageEntry
@@ -102,6 +103,8 @@ def _ledger(prices: Prices, row: int) -> Ledger:
     layout = prices.book.layout
     flops = flops_per_token(layout.training, layout.transformer) * layout.training.tokens
     known = recipe_of(layout, row)
+    stages = layout.strategies.pipeline_parallel
+    kind, ratio = peak_interval(BACKENDS[layout.strategies.backend[row]], int(stages[row]))
     weights, optimizer = (known.weights_bytes, known.optimizer_bytes) if known else (0.0, 0.0)
     kept = fixed_recipe_of(layout, row, layout.training.way.kind == "qlora")
     return Ledger(
@@ -125,6 +128,9 @@ def _ledger(prices: Prices, row: int) -> Ledger:
         buckets=buckets(layout, row),
         placement=_placement(layout, row),
         checkpoint_bytes=_checkpoint_bytes(layout, row),
+        peak_low=ratio.low,
+        peak_high=ratio.high,
+        peak_basis=f"{ratio.rows} published peaks of {ratio.sources} sources, kind {kind}",
         load_whole_kib=_load_whole_kib(layout, row),
     )
 

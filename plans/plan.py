@@ -35,6 +35,14 @@ class BytesPerParameter(Frozen):
     """Bytes of a frozen weight, which has neither gradient nor optimizer state."""
 
 
+class PeakUncertainty(Frozen):
+    """Where the measured peak of a card is expected with 80 % probability, and what that rests on."""
+
+    low_bytes: int
+    high_bytes: int
+    basis: str
+
+
 class MemoryReport(Frozen):
     """Memory of the worst stage and of the host; `terms_bytes` add up to `total_bytes` exactly."""
 
@@ -43,6 +51,7 @@ class MemoryReport(Frozen):
     limit_bytes: int
     """What the plan was held to: (1 - memory_margin) of the usable bytes."""
     verdict: Verdict
+    uncertainty: PeakUncertainty
     peak_stage: int
     peak_moment: str
     terms_bytes: dict[str, int]

@@ -13,6 +13,7 @@ from .plan import (
     BytesPerParameter,
     Cost,
     MemoryReport,
+    PeakUncertainty,
     StageMemory,
     TimeReport,
     Traffic,
@@ -71,6 +72,7 @@ def memory_report(request: Request, ledger: Ledger) -> MemoryReport:
         total_bytes=worst.total_bytes,
         limit_bytes=limit_bytes(request),
         verdict=verdict(ledger),
+        uncertainty=_peak_uncertainty(ledger),
         peak_stage=worst.stage,
         peak_moment=worst.peak_moment,
         terms_bytes=worst.terms_bytes,
@@ -81,6 +83,16 @@ def memory_report(request: Request, ledger: Ledger) -> MemoryReport:
         load_peak_bytes=ledger.load_kib * 1024,
         checkpoint_bytes=ledger.checkpoint_bytes,
         bytes_per_parameter=BytesPerParameter(recipe=ledger.recipe, **ledger.recipe_bytes),
+    )
+
+
+def _peak_uncertainty(ledger: Ledger) -> PeakUncertainty:
+    """The worst card's peak, times what published runs of its kind measured over what was predicted."""
+    peak = ledger.peak_kib * 1024
+    return PeakUncertainty(
+        low_bytes=int(peak * ledger.peak_low),
+        high_bytes=int(peak * ledger.peak_high),
+        basis=ledger.peak_basis,
     )
 
 

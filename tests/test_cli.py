@@ -31,6 +31,7 @@ from shardwise.plans import (
     Notice,
     Offer,
     OutOfTime,
+    PeakUncertainty,
     Plan,
     Proof,
     Request,
@@ -68,6 +69,7 @@ def memory() -> MemoryReport:
     )
     return MemoryReport(
         usable_bytes=79 * GIB, total_bytes=60 * GIB, limit_bytes=72 * GIB, verdict="fits", peak_stage=0,
+        uncertainty=PeakUncertainty(low_bytes=54 * GIB, high_bytes=66 * GIB, basis="test"),
         peak_moment="backward", terms_bytes=stage.terms_bytes, stages=(stage,), host_bytes_per_node=100 * GIB,
         host_usable_bytes=1800 * GIB, host_verdict="fits", load_peak_bytes=GIB, checkpoint_bytes=GIB,
         bytes_per_parameter=BytesPerParameter(recipe="r", weights=2, gradients=2, optimizer=12),
@@ -153,6 +155,7 @@ def test_a_plan_in_80_columns(
         "  expected 55.0 to 68.0 s; mfu 41.2%, hfu 50.0%, 1,068 tokens/s a card, 50% of\n"
         "    the physical limit\n"
         "  memory 60.0 of 79.0 GiB a card, fits (stage 0, backward; limit 72.0 GiB)\n"
+        "  peak expected 54.0 to 66.0 GiB\n"
         "  host 100.0 of 1,800.0 GiB a node, fits\n"
         "  optimal under this cost model and search space: 1,284 layouts considered, 2\n"
         "    solved to the end\n"
