@@ -8,8 +8,8 @@ that fits is the row (`runs`). Blank `global_batch_seqs` is one micro-batch a ra
 on where tp > 1. Blank `zero_stage` is 3 (DeepSpeed, FSDP; 2 under DeepSpeed on one card, which has nothing to
 gather) or, under Megatron, 1 from 2023 on and 0 before.
 Blank `grad_accum_dtype` is the framework's default and blank `hsdp_replicas` 1; neither makes a row imputed.
-An FSDP framework without sharding (zero_stage 0 or 1) is priced under `megatron`, the backend that keeps
-states whole; a Megatron framework with zero_stage 2 or 3 (Megatron-FSDP) under `fsdp`.
+An FSDP framework with zero_stage 0 is plain data parallel; a Megatron framework with zero_stage 2 or 3
+(Megatron-FSDP) is priced under `fsdp`.
 """
 
 from __future__ import annotations
@@ -17,22 +17,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
-from typing import get_args
 
 from pydantic import ValidationError
 
 from shardwise.hardware import Cluster
 from shardwise.models import Strategy, Training, Transformer
-from shardwise.models.backend import backend
 from shardwise.models.stack import stack
 from shardwise.models.strategy import BackendName
-from shardwise.models.training import Optimizer
 
 from .arithmetic import arithmetic_of
 from .record import Record
 from .refusal import Refused
 from .software import Software
 from .stages import stage_layers, stages_of
+from .ways import RowWay, way_of_row
 
 MICRO_BATCHES = (1, 2, 4)
 RECOMPUTES = ("none", "selective", "full")
@@ -71,7 +69,7 @@ def layouts_of(record: Record, software: Software, transformer: Transformer, clu
     zero, imputed = _zero_stage(record, software.backend)
     name, notes = _backend(software.backend, zero)
     kind, more = arithmetic_of(record, name, cluster.node.gpu, software.gradients)
-    optimizer, other = _optimizer(record)
+    way = way_of_row(record, software)
     fixed = {
         "backend": name,
         "software_stack": software.stack,
@@ -84,13 +82,13 @@ def layouts_of(record: Record, software: Software, transformer: Transformer, clu
     }
     found = []
     for micro, chunks, recompute in _choices(record, transformer.layers, degrees):
-        found += _candidate(record, transformer.layers, degrees, optimizer, fixed, micro, chunks, recompute)
+        found += _candidate(record, transformer.layers, degrees, way, fixed, micro, chunks, recompute)
     if not found:
         raise Refused("batch", "no micro-batch and interleaving divide the global batch and the layers")
     return Layouts(
         tuple(found),
-        tuple(imputed + _blanks(record, degrees)),
-        tuple(notes + more + other + _kernels(record, software)),
+        (*imputed, *way.imputed, *_blanks(record, degrees)),
+        (*notes, *more, *way.stand_ins, *_kernels(record, software)),
     )
 
 
@@ -118,8 +116,6 @@ def _zero_stage(record: Record, name: BackendName) -> tuple[int, list[str]]:
 
 
 def _backend(name: BackendName, zero: int) -> tuple[BackendName, list[str]]:
-    if name == "fsdp" and zero < backend("fsdp").weights_sharded_from_stage:
-        return "megatron", ["backend plain data parallel -> megatron"]
     if name == "megatron" and zero > 1:
         return "fsdp", ["backend megatron-fsdp -> fsdp"]
     return name, []
@@ -156,17 +152,6 @@ def _tensor(record: Record, degrees: _Degrees) -> dict[str, object]:
     if split is None:
         split = int(record.year >= 2023)
     return {"sequence_parallel": bool(split) and degrees.tensor > 1}
-
-
-def _optimizer(record: Record) -> tuple[Optimizer, list[str]]:
-    text = record.text("optimizer").lower()
-    if "8-bit" in text or (text == "other" and "8-bit" in record.notes):
-        return "adamw-8bit", []
-    if "bf16 states" in text:
-        known = get_args(Optimizer)
-        pure: list[Optimizer] = [name for name in known if name == "adamw-bf16"]
-        return (pure[0], []) if pure else ("adamw-8bit", ["optimizer adamw-bf16 -> adamw-8bit"])
-    return ("sgd", []) if text.startswith("sgd") else ("adamw", [])
 
 
 def _kernels(record: Record, software: Software) -> list[str]:
@@ -211,7 +196,7 @@ def _candidate(
     record: Record,
     layers: int,
     degrees: _Degrees,
-    optimizer: Optimizer,
+    way: RowWay,
     fixed: dict[str, object],
     micro: int,
     chunks: int,
@@ -230,7 +215,7 @@ def _candidate(
     )
     length = record.needed("seq_len")
     try:
-        training = Training(global_batch_size=batch, sequence_length=length, optimizer=optimizer)
+        training = Training(global_batch_size=batch, sequence_length=length, **way.fields)
         strategy = Strategy.model_validate(
             {
                 **fixed,

@@ -38,6 +38,8 @@ class Rule(Frozen):
     losses: tuple[str, ...]
     gradients: GradientDtype | None = None
     """Type in which 16-bit runs keep gradients where the row leaves it blank; None: the backend's."""
+    master_weights: bool = True
+    """Whether 16-bit weights have an fp32 copy."""
     reason: str
 
     def holds(self, record: Record) -> bool:
@@ -61,6 +63,7 @@ class Software(Frozen):
     stack: str
     loss_kernel: str
     gradients: GradientDtype | None
+    master_weights: bool
     stand_ins: tuple[str, ...]
 
 
@@ -82,6 +85,7 @@ def software_of(record: Record) -> Software:
         stack=stack,
         loss_kernel=loss,
         gradients=rule.gradients,
+        master_weights=rule.master_weights,
         stand_ins=stack_note + loss_note,
     )
 

@@ -14,14 +14,14 @@ from .columns import Bools, Floats, Ints
 from .law import law
 from .layout import Layout
 from .portion import Portion
-from .states import Held, kinds_total, portion_bytes
+from .states import Held, kinds_total, per_parameter, portion_bytes
 from .terms import Note, Term, kib
 
 _GATHER = Note(
     "2 N_root + 2 x 2 N_unit; 2 N without resharding", "PyTorch FSDP notes; FSDP memory oracle", "D"
 )
 _UNSHARDED = Note(
-    "(2 + 4) N_unit, or (2 + 4) N_root at the end", "FSDP memory oracle: 16-bit, fp32 input", "D"
+    "(2 + r) N_unit, or (2 + r) N_root at the end; r of the reduction", "FSDP memory oracle", "D"
 )
 _POOLS = Note("4 N / d + 2 N_root, side-stream pools", "torchtitan reserved memory, 14 rows", "M")
 _DEQUANTISED = Note(
@@ -134,18 +134,20 @@ def _gather_terms(layout: Layout, moment: str) -> list[Term]:
 def _unsharded_gradients(layout: Layout, moment: str) -> Term:
     """Gradients of FSDP2 units before they are reduced.
 
-    In the backward one layer's in 16 bits and as fp32 input of the reduction, and the head's in 16 bits;
-    at the end of the backward both of the root. Over pipeline stages they are summed unsharded in fp32
-    until the last micro-batch.
+    In the backward one layer's in 16 bits and as input of the reduction in its type, and the head's in
+    16 bits; at the end of the backward both of the root. Over pipeline stages they are summed unsharded in
+    the type of the reduction until the last micro-batch.
     """
     rows = _fsdp_rows(layout)
     sums = rows & (layout.strategies.zero_stage == 2) & (layout.strategies.pipeline_parallel > 1)
     trained = layout.trained
     layer = trained.layer
-    whole = np.where(sums & (moment in ("forward", "backward")), 4.0, 0.0)
-    first = {"gradients": 6.0}.get(moment, 0.0)
-    last = {"backward": 2.0, "gradients": 6.0}.get(moment, 0.0)
-    unit = 6.0 * layer.max(axis=1) if moment == "backward" else np.zeros(len(layer))
+    wire = per_parameter(layout, "wire_reduce_bytes")
+    both, none = 2.0 + wire, np.zeros_like(wire)
+    whole = np.where(sums & (moment in ("forward", "backward")), wire, 0.0)
+    first = both if moment == "gradients" else none
+    last = {"backward": none + 2.0, "gradients": both}.get(moment, none)
+    unit = both * layer.max(axis=1) if moment == "backward" else none
     return Term(
         "unsharded_gradients",
         "stage",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..models.backend import step_traffic_bytes
+from ..models.backend import step_share, step_traffic_bytes
 from .kernels import LayerSeconds
 from .law import law
 from .layout import Layout
@@ -15,7 +15,10 @@ from .traffic import passes
 
 _STEP = Note("1.2 x 30 bytes a local parameter / (0.85 HBM)", "regression of 2026-11", "M", "s")
 _HOST = Note(
-    "28 bytes a parameter / (eta DRAM), all cards of a node at once", "ml_engineering-001..012", "M", "s"
+    "28 bytes a parameter (other optimizers in proportion) / (eta DRAM), all cards of a node at once",
+    "ml_engineering-001..012",
+    "M",
+    "s",
 )
 _PARAMETERS = Note(
     "max(0.1 copy, copy - compute)", "pinned PCIe rates; FSDP2 copies in the prefetch", "A", "s"
@@ -41,9 +44,8 @@ def host_step_term(layout: Layout) -> Term:
     layer, first, last = local_parameters(layout)
     node = layout.cluster.node
     cards = min(node.gpus, layout.cluster.gpus)
-    each = np.where(
-        layout.strategies.is_("offload_optimizer", "cpu"), cards / node.cpu_adam_parameters_per_s, 0.0
-    )
+    seconds = step_share(layout.training) * cards / node.cpu_adam_parameters_per_s
+    each = np.where(layout.strategies.is_("offload_optimizer", "cpu"), seconds, 0.0)
     return Term(
         "offload_exposed",
         "stage",

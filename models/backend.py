@@ -199,6 +199,15 @@ def step_traffic_bytes(training: Training) -> float:
     return 2.0 * (short_moment_bytes(training.optimizer) + paged_bytes(training.optimizer)) + 6.0
 
 
+def step_share(training: Training) -> float:
+    """What a step moves over what AdamW with fp32 states moves, which rates of CPU Adam are measured with.
+
+    >>> step_share(Training(global_batch_size=1, sequence_length=1, optimizer="adamw-8bit"))
+    0.5333333333333333
+    """
+    return step_traffic_bytes(training) / float(table("optimizers")["adamw"]["step_traffic_bytes"])
+
+
 def with_optimizer(base: Recipe, optimizer: Optimizer) -> Recipe:
     """`base` (an AdamW recipe) with the moments of another optimizer; the master copy stays.
 
