@@ -22,6 +22,7 @@ from ..plans.report import (
 from .alternatives import alternatives, offers
 from .answer import Writers, notices, out_of_time, plan_of, versions
 from .clash import no_plan
+from .fragments import plan_fragments
 from .legal import breaches
 from .search import Search
 from .software import default_precision
@@ -38,6 +39,8 @@ def plan(
     choose = request.choose
     precisions = choose.precision or (default_precision(request),)
     request, told = padded_request(request, choose.context_parallel or (1,), precisions)
+    if request.cluster.free:
+        return plan_fragments(request, time_limit, writers)
     outcome = Search(request, time_limit).run()
     if outcome.best is None:
         return no_plan(request, outcome) if outcome.proved else out_of_time(request, outcome)
