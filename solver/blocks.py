@@ -1,7 +1,7 @@
 """Fragments: how many whole and split stages each leaf holds, so that the busiest uplink is least busy.
 
-Stages are alike, so only counts matter: u whole stages and w blocks of split stages in each leaf, s split stages
-in all. A block is so many free cards of one machine; a stage is d blocks.
+Stages are alike, so only counts matter: u whole stages and w blocks of split stages in each leaf, s split
+stages in all. A block is so many free cards of one machine; a stage is d blocks.
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ from dataclasses import dataclass
 
 from .engine import cp_model, new_solver
 
-
 SCALE = 10**6
 """Parts of one in which loads are counted."""
 
 
 @dataclass(frozen=True)
 class Leaf:
-    """One leaf: blocks that are free under it, and how many blocks' traffic its uplink carries at full rate."""
+    """One leaf: its free blocks, and of how many the uplink carries the traffic at full rate."""
 
     blocks: int
     uplink: int
@@ -48,7 +47,7 @@ def load_of(blocks: int, leaf: Leaf) -> int:
 
 
 def spread(leaves: Sequence[Leaf], stages: int, blocks: int) -> Spread | None:
-    """The least load, then the fewest split stages, for `stages` stages of `blocks` blocks; None where none fit.
+    """The least load, then the fewest split stages, of `stages` stages of `blocks` blocks; None if none fit.
 
     Proved by CP-SAT in two solves, load first.
     """

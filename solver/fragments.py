@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from ..hardware import Cluster, Node
-from ..models.divisors import divisors_of
-from ..plans import Notice, NoPlan, OutOfTime, Plan, Request
+from ..models.counts import training_flops_per_token
+from ..models.divisors import divisors_of, legal_degrees
+from ..plans import NoPlan, Notice, OutOfTime, Plan, Request
 from ..plans.report import seconds
 from .answer import Writers, out_of_time, plan_of
 from .blocks import SCALE, Leaf, Spread, spread
+from .bounds import layers_by_kind, time_bound
 from .clash import no_plan
+from .coefficients import Coefficients
 from .search import Outcome, Search, Tally
+from .space import rows
 
 
 @dataclass(frozen=True)
@@ -79,8 +83,18 @@ def block_sizes(cluster: Cluster) -> list[int]:
     return [b for b in sorted(sizes, reverse=True) if any(c >= b for leaf in cluster.free for c in leaf)]
 
 
+def ideal_cluster(node: Node, cards: int) -> Cluster | None:
+    """`cards` cards in whole machines under one leaf, or in part of one; None where they are neither."""
+    if cards < node.gpus:
+        return Cluster(name=node.name, node=node, cards=cards)
+    if cards % node.gpus:
+        return None
+    count = cards // node.gpus
+    return Cluster(name=node.name, node=node, nodes=count, leaf_nodes=count)
+
+
 def leaves_of(cluster: Cluster, size: int) -> list[Leaf]:
-    """Blocks of `size` cards that are free under each leaf, and the blocks its uplink carries at full rate."""
+    """Blocks of `size` cards free under each leaf, and the blocks its uplink carries at full rate."""
     found = []
     for frees in cluster.free:
         cards = len(frees) * cluster.node.gpus / cluster.oversubscription
@@ -97,11 +111,28 @@ def worlds(cluster: Cluster) -> list[tuple[int, int]]:
     return sorted(found, key=lambda pair: (-pair[0], -pair[1]))
 
 
-def shapes(request: Request, cards: int, size: int) -> Iterator[tuple[Shape, tuple[int, ...]]]:
-    """Shapes of so many cards, each with the numbers of stages that have it."""
+def lengths(request: Request, cards: int) -> list[int]:
+    """Numbers of stages for which some degrees use so many cards and share the batch out evenly."""
+    model, job, choose = request.model, request.training, request.choose
+    tensors = legal_degrees(model, "tensor_parallel")
+    found = []
+    for p in divisors_of(cards):
+        if p > model.layers or not (choose.pipeline_parallel is None or p in choose.pipeline_parallel):
+            continue
+        ranks = [cards // p // t for t in tensors if cards // p % t == 0]
+        splits = [
+            (r, c) for r in ranks for c in divisors_of(r) if c == 1 or job.sequence_length % (2 * c) == 0
+        ]
+        if any(job.global_batch_size % (r // c) == 0 for r, c in splits):
+            found.append(p)
+    return found
+
+
+def shapes(
+    request: Request, cards: int, size: int, stages: Sequence[int]
+) -> Iterator[tuple[Shape, tuple[int, ...]]]:
+    """Shapes of so many cards, each with the numbers of `stages` that have it."""
     cluster, number = request.cluster, cards // size
-    chosen = request.choose.pipeline_parallel
-    stages = [p for p in divisors_of(cards) if p <= request.model.layers and (chosen is None or p in chosen)]
     by_blocks: dict[int, list[int]] = {}
     for p in stages:
         wide = cards // p
@@ -115,7 +146,7 @@ def shapes(request: Request, cards: int, size: int) -> Iterator[tuple[Shape, tup
 
 @dataclass
 class Fragments:
-    """The search over worlds and shapes: the best plan of any, everything else excluded by a bound or a search."""
+    """The search over worlds and shapes: the best plan, all else excluded by a bound or a search."""
 
     request: Request
     time_limit: float | None = None
@@ -125,33 +156,81 @@ class Fragments:
         self.best: tuple[Shape, Request, Outcome] | None = None
         self.last: tuple[Request, Outcome] | None = None
         self.proved = True
+        self._least: dict[int, dict[int, int]] = {}
 
     def _limit_ns(self) -> int | None:
         best = self.best[2].best if self.best else None
         return None if best is None else best.step_ns - 1
 
     def _cannot_be_faster(self, cards: int) -> bool:
-        """Whether even at the card's highest peak on all of them a step takes longer than the best."""
+        """Whether the layers' work alone, shared out evenly over the cards, takes longer than the best."""
         limit = self._limit_ns()
-        if limit is None:
-            return False
-        from ..models.counts import training_flops_per_token
+        return limit is not None and self.card_ns // cards > limit
 
-        job, card = self.request.training, self.request.cluster.node.gpu
-        flops = training_flops_per_token(self.request.model, job.sequence_length) * job.tokens
-        peak = max(card.peak_flops_per_s(word) or 0.0 for word in card.precisions)
-        return flops / (cards * peak) * 1e9 > limit
+    @cached_property
+    def card_ns(self) -> int:
+        """The least nanoseconds of cards that the layers of a step can take, whatever the layout.
+
+        A step of p stages takes at least m chunks of L / p layers, so cards times step is at least
+        ``batch / micro-batch x L x layer x t x c`` of some legal t, c and micro-batch; one replica of one
+        stage shows them all. Experts may be laid over replicas: there the card's peak is the bound.
+        """
+        job, model, node = self.request.training, self.request.model, self.request.cluster.node
+        if any(kind.feed_forward.experts for kind in model.kinds):
+            flops = training_flops_per_token(model, job.sequence_length) * job.tokens
+            peak = max(node.gpu.peak_flops_per_s(word) or 0.0 for word in node.gpu.precisions)
+            return int(flops / peak * 1e9)
+        one = {"pipeline_parallel": (1,), "data_parallel": (1,), "virtual_pipeline": (1,)}
+        choose = self.request.choose.model_copy(update=one)
+        widths = {
+            t * c
+            for t in legal_degrees(model, "tensor_parallel")
+            for c in divisors_of(job.sequence_length)
+            if t * c <= self.request.cluster.gpus and (c == 1 or job.sequence_length % (2 * c) == 0)
+        }
+        found = []
+        for cards in sorted(widths):
+            ideal = ideal_cluster(node, cards)
+            request = self.request.model_copy(update={"choose": choose, "cluster": ideal})
+            some = Coefficients(request, rows(request)) if ideal else None
+            if some is not None and len(some.strategies):
+                layers = (some.chunk.stage["layer"] * layers_by_kind(some)[None, :]).sum(axis=1)
+                found.append(int((layers * some.passes).min()) * cards)
+        return min(found, default=0)
 
     def run(self) -> None:
         """Worlds from the largest down until none can be faster."""
         for cards, size in worlds(self.request.cluster):
             if self._cannot_be_faster(cards):
                 break
-            for shape, stages in shapes(self.request, cards, size):
+            for shape, stages in shapes(self.request, cards, size, self._worth(cards)):
                 if self.time_limit is not None and self.tally.deterministic_time >= self.time_limit:
                     self.proved = False
                     return
                 self._try(shape, stages)
+
+    def _worth(self, cards: int) -> list[int]:
+        """Numbers of stages that are not slower than the best already on whole machines under one leaf."""
+        limit = self._limit_ns()
+        if cards not in self._least:
+            self._least[cards] = self._ideal(cards)
+        return [p for p, least in self._least[cards].items() if limit is None or least <= limit]
+
+    def _ideal(self, cards: int) -> dict[int, int]:
+        """For each number of stages the least bound of a row on the ideal cluster; 0 where it has none."""
+        stages = lengths(self.request, cards)
+        ideal = ideal_cluster(self.request.cluster.node, cards)
+        if ideal is None or not stages or self.best is None:
+            return dict.fromkeys(stages, 0)
+        choose = self.request.choose.model_copy(
+            update={"pipeline_parallel": tuple(stages), "rank_order": ("tp-cp-dp-pp",)}
+        )
+        request = self.request.model_copy(update={"cluster": ideal, "choose": choose})
+        some = Coefficients(request, rows(request))
+        if not len(some.strategies):
+            return {}
+        bounds, p = time_bound(some), some.strategies.pipeline_parallel
+        return {q: int(bounds[p == q].min()) for q in stages if (p == q).any()}
 
     def _try(self, shape: Shape, stages: tuple[int, ...]) -> None:
         choose = self.request.choose.model_copy(
@@ -211,8 +290,8 @@ def allocation_notice(shape: Shape) -> Notice:
     ]
     return Notice(
         code="allocation",
-        message=f"uses {cards} of {shape.cluster.gpus} free cards, {shape.number} blocks of {shape.size} on a "
-        f"machine, {shape.stage_blocks} blocks a stage; {'; '.join(parts)}",
+        message=f"uses {cards} of {shape.cluster.gpus} free cards, {shape.number} blocks of {shape.size} on "
+        f"a machine, {shape.stage_blocks} blocks a stage; {'; '.join(parts)}",
         hint="every block is one machine's cards to the launcher: take them in the order of the leaves",
     )
 
@@ -220,13 +299,13 @@ def allocation_notice(shape: Shape) -> Notice:
 def _against_whole_nodes(request: Request, shape: Shape, outcome: Outcome) -> list[Notice]:
     """What as many cards would do on whole machines under one leaf."""
     node, cards = request.cluster.node, shape.number * shape.size
-    if cards % node.gpus or outcome.best is None:
+    flat = ideal_cluster(node, cards)
+    if flat is None or outcome.best is None:
         return []
-    count = cards // node.gpus
-    flat = Cluster(name=node.name, node=node, nodes=count, leaf_nodes=count)
     whole = Search(request.model_copy(update={"cluster": flat})).run().best
     if whole is None:
         return []
+    count = flat.nodes
     loss = 100.0 * (outcome.best.step_ns / whole.step_ns - 1.0)
     message = (
         f"on {count} whole machines under one leaf the step would take {seconds(whole.step_ns):.4g} s: "

@@ -14,7 +14,7 @@ from shardwise.hardware import Cluster
 from shardwise.plans import NoPlan
 from shardwise.solver.blocks import Leaf, Spread, load_of, spread
 from shardwise.solver.engine import cp_model
-from shardwise.solver.fragments import shapes, worlds
+from shardwise.solver.fragments import lengths, shapes, worlds
 from shardwise.solver.search import Search
 
 
@@ -114,7 +114,7 @@ def every_shape(request: Request) -> int | None:
     """The least step of all worlds and shapes, each searched to the end on its own."""
     best: int | None = None
     for cards, size in worlds(request.cluster):
-        for shape, stages in shapes(request, cards, size):
+        for shape, stages in shapes(request, cards, size, lengths(request, cards)):
             choose = request.choose.model_copy(
                 update={"pipeline_parallel": stages, "rank_order": ("tp-cp-dp-pp",)}
             )
