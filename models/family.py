@@ -92,7 +92,8 @@ class Part(Frozen):
 
     The section's own model_type names its family, `family` where it has none; `families` bounds the
     choice. If the `key` is missing: the keys stand at the top if `flat`, there is no such part if
-    `optional`, else all is the default of the class. `connector` and `tokens` are formulas.
+    `optional`, else all is the default of the class. `dimensions` are what the composite spells otherwise
+    than the family of the part, such as other defaults. `connector` is a formula.
     """
 
     key: str
@@ -100,6 +101,7 @@ class Part(Frozen):
     families: tuple[str, ...] = ()
     flat: bool = False
     optional: bool = False
+    dimensions: Dimensions = {}
     connector: str = "0"
 
 

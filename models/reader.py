@@ -107,6 +107,7 @@ _NAMES = ("model_type", "architectures")
 
 def _part(file: ConfigFile, part: Part, name: str, outer: Family) -> Facts:
     family = family_of_part(file, part, "model" if name == "text" else "tower", outer)
+    family = family.model_copy(update={"dimensions": {**family.dimensions, **part.dimensions}})
     file = file.opened(family.sections)
     refuse_strange_keys(file, family, () if file.path else outer.ignored)
     return Facts(file, family)

@@ -86,6 +86,9 @@ BY_FAMILY: dict[str, dict[str, Any]] = {
         "ffn_config": {"moe_num_experts": 6, "moe_top_k": 2, "ffn_hidden_size": 24},
     },
     "idefics3": {"vision_config": {"num_attention_heads": 12}},
+    "deberta-v2": {"relative_attention": True, "share_att_key": True, "position_buckets": 5, "max_relative_positions": -1},
+    "esm": {"vocab_size": 96},
+    "laguna": {"num_attention_heads_per_layer": [4, 4, 4, 4]},
     "gemma4": {"vision_config": {}, "audio_config": {}},
 }
 SECTIONS = ("text_config", "vision_config", "audio_config")
@@ -93,7 +96,7 @@ _LISTS = (
     "rope_parameters", "per_layer_config", "layer_types", "mlp_layer_types", "layers_block_type",
     "no_rope_layers", "moe_layers", "attention_layers", "indexer_types", "transformers_version",
 )  # fmt: skip
-_HEADLESS = {"bert", "roberta", "xlm-roberta", "camembert", "mpnet", "distilbert"}
+_HEADLESS = {"bert", "roberta", "xlm-roberta", "camembert", "mpnet", "distilbert", "ernie", "megatron-bert", "deberta-v2"}
 
 
 @cache
