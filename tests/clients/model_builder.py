@@ -86,7 +86,12 @@ BY_FAMILY: dict[str, dict[str, Any]] = {
         "ffn_config": {"moe_num_experts": 6, "moe_top_k": 2, "ffn_hidden_size": 24},
     },
     "idefics3": {"vision_config": {"num_attention_heads": 12}},
-    "deberta-v2": {"relative_attention": True, "share_att_key": True, "position_buckets": 5, "max_relative_positions": -1},
+    "deberta-v2": {
+        "relative_attention": True,
+        "share_att_key": True,
+        "position_buckets": 5,
+        "max_relative_positions": -1,
+    },
     "esm": {"vocab_size": 96},
     "laguna": {"num_attention_heads_per_layer": [4, 4, 4, 4]},
     "gemma4": {"vision_config": {}, "audio_config": {}},
@@ -96,7 +101,17 @@ _LISTS = (
     "rope_parameters", "per_layer_config", "layer_types", "mlp_layer_types", "layers_block_type",
     "no_rope_layers", "moe_layers", "attention_layers", "indexer_types", "transformers_version",
 )  # fmt: skip
-_HEADLESS = {"bert", "roberta", "xlm-roberta", "camembert", "mpnet", "distilbert", "ernie", "megatron-bert", "deberta-v2"}
+_HEADLESS = {
+    "bert",
+    "roberta",
+    "xlm-roberta",
+    "camembert",
+    "mpnet",
+    "distilbert",
+    "ernie",
+    "megatron-bert",
+    "deberta-v2",
+}
 
 
 @cache
@@ -155,6 +170,17 @@ def parameters(module: Any) -> int:
 def defaults(family: str, given: dict[str, Any] | None = None) -> dict[str, Any]:
     """The config.json that the class of `family` writes of itself."""
     keys = config_of({"model_type": family, **(given or {})}).to_dict()
+    return {key: value for key, value in keys.items() if key != "transformers_version"}
+
+
+def standing_alone(kind: str) -> dict[str, Any] | None:
+    """The config.json that the class of a model_type writes of itself, or None where it cannot."""
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+    try:
+        keys: dict[str, Any] = CONFIG_MAPPING[kind]().to_dict()
+    except Exception:
+        return None
     return {key: value for key, value in keys.items() if key != "transformers_version"}
 
 
