@@ -7,21 +7,31 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from . import options
+from .config import files_told, read_files
 from .errors import NO, OK
 from .voice import Voice
 
 if TYPE_CHECKING:
+    from ..launch.documents import Document
+    from ..launch.read import Read
     from ..models import Strategy
     from ..plans import Check, Request
 
 
 def check(
     source: options.Source,
+    files: Annotated[
+        list[str] | None, typer.Argument(metavar="[FILE]...", help="More files after --config.")
+    ] = None,
     strategy: Annotated[
         str | None, typer.Option("--strategy", metavar="S.json", help="A strategy; backend is enough.")
     ] = None,
     plan: Annotated[
         str | None, typer.Option("--plan", metavar="PLAN.json", help="The strategy of a plan.")
+    ] = None,
+    config: Annotated[
+        list[str] | None,
+        typer.Option("--config", metavar="FILE...", help="Launch files of any client, or their folder."),
     ] = None,
     cluster: options.ClusterName = None,
     nodes: options.Nodes = None,
@@ -51,12 +61,29 @@ def check(
         cluster, nodes, gpus, global_batch_size, sequence_length, optimizer, total_tokens, oversubscription
     )
     request = read_request(source, flags, sets or ())
-    given = _given(strategy, plan, request)
+    read = _configured(config, files, request)
+    given = read[0].strategy if read and (strategy, plan) == (None, None) else _given(strategy, plan, request)
     from ..solver import check as judge  # after the input: bad input is told without loading the solver
 
     found: Check = judge(request, given)
+    if read:
+        found = found.model_copy(update={"files": files_told(*read, request)})
     voice.data(json_text(found) if voice.as_json else check_text(found, request, voice.verbose))
     return _verdict(found, voice, strict)
+
+
+def _configured(
+    config: list[str] | None, files: list[str] | None, request: Request
+) -> tuple[Read, list[Document]] | None:
+    """What --config and the files behind it hold; None without them."""
+    from ..inputs import InputError
+
+    if config is None:
+        if files:
+            reason = "one request is judged; files of a client come after --config"
+            raise InputError("request", files[0], "argument", reason, code="contradiction")
+        return None
+    return read_files([*config, *(files or ())], request)
 
 
 def _given(strategy: str | None, plan: str | None, request: Request) -> Strategy:
@@ -67,7 +94,7 @@ def _given(strategy: str | None, plan: str | None, request: Request) -> Strategy
     from ..plans.raw import read_source
 
     if (strategy is None) == (plan is None):
-        reason = "give either --strategy or --plan" if strategy is None else "contradicts --plan: give one"
+        reason = "give --strategy, --plan or --config" if strategy is None else "contradicts --plan: give one"
         raise InputError("strategy", strategy or "nothing", "--strategy", reason, code="contradiction")
     if plan is not None:
         return read_plan(plan).strategy

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..plans import Check, Request
+from ..plans import Check, FilesRead, Request
 from .plan_text import details, memory_lines, stage_table, time_lines
 from .tables import items, paragraph
 from .words import job, knobs, seconds
@@ -13,8 +13,12 @@ def check_text(found: Check, request: Request, verbose: bool) -> str:
     verdict = found.verdict.replace("_", " ")
     lines = [paragraph(f"{verdict}: {job(request)}", "", "  "), items(knobs(found.strategy))]
     lines += [paragraph(f"{breach.reason} ({breach.origin})", "  × ", "    ") for breach in found.breaches]
+    if found.files is not None:
+        lines += _origin(found.files)
     lines += [*time_lines(found.time), *memory_lines(found.memory), paragraph(_loss(found), "  ", "    ")]
     lines += ["", stage_table(found.memory, found.strategy)]
+    if found.files is not None and found.files.patch:
+        lines += ["", *_patch(found.files)]
     if verbose:
         lines += ["", *details(found.memory, found.time)]
     return "\n".join(lines)
@@ -33,3 +37,24 @@ def _loss(found: Check) -> str:
     if found.loss_percent is None or found.loss_percent <= 0:
         return f"as fast as the best plan ({seconds(best.step_seconds)})"
     return f"{found.loss_percent:.1f} % slower than the best plan ({seconds(best.step_seconds)})"
+
+
+def _origin(read: FilesRead) -> list[str]:
+    """The plan the files were written for, and what was edited since."""
+    if read.plan_hash is None:
+        return []
+    name = f"this is plan {read.plan_hash[:4]}"
+    if read.edited:
+        changes = ", ".join(f"{edit.field} {edit.was} to {edit.now}" for edit in read.edited)
+        return [paragraph(f"{name}, edited: {changes}", "  ", "    ")]
+    if read.edited_files:
+        names = ", ".join(read.edited_files)
+        return [paragraph(f"{name}; {names} edited, no choice of the plan changed", "  ", "    ")]
+    return [paragraph(f"{name}, as written", "  ", "    ")]
+
+
+def _patch(read: FilesRead) -> list[str]:
+    """Lines to write otherwise, towards the best plan of the client."""
+    step = seconds(read.patched_step_seconds or 0.0)
+    head = f"towards the best {read.client} plan ({step} a step):"
+    return [head, *(f"  {c.file}:{c.line}  {c.key}: {c.value} -> {c.better}" for c in read.patch)]

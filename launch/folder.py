@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
-
 from ..plans.plan import Plan
-from ..plans.saved import as_json
 from .readme import readme
 from .target import Target
+from .written import PLAN, digest, plan_hash, with_sums
 
-PLAN = "plan.json"
 README = "README.md"
 
 
 def folder(plan: Plan, target: Target) -> dict[str, str]:
     """File name to text; the README comes last and lists the SHA-256 of the others."""
-    files = {**target.write(plan), **target.launch(plan), PLAN: as_json(plan)}
-    sums = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in files.items()}
-    return {**files, README: readme(plan, target, sums)}
+    files = {**target.write(plan), **target.launch(plan)}
+    files[PLAN] = with_sums(plan, target.name, files)
+    sums = {name: digest(text) for name, text in files.items()}
+    return {**files, README: readme(plan, target, sums, plan_hash(plan))}

@@ -11,17 +11,19 @@ from .notes import MEANING, notes
 from .releases import tested_with
 from .shape import shape
 from .target import Target
+from .written import SHORT
 
 GIB = 2**30
 
 
-def readme(plan: Plan, target: Target, sums: Mapping[str, str]) -> str:
-    """Markdown; `sums` are the SHA-256 of the other files by name."""
+def readme(plan: Plan, target: Target, sums: Mapping[str, str], plan_hash: str) -> str:
+    """Markdown; `sums` are the SHA-256 of the other files by name, `plan_hash` is that of the plan."""
     nodes, cards = shape(plan)
     gpu = label(plan.request.cluster.node.gpu.name)
     title = f"# {label(plan.request.model.name)} on {nodes} x {cards} {gpu}, for {target.name}"
     intro = (
-        f"Written by shardwise. Files of this kind are {target.proof} with {tested_with(*target.packages)}."
+        f"Written by shardwise for plan {plan_hash[:SHORT]}. Files of this kind are {target.proof} "
+        f"with {tested_with(*target.packages)}."
     )
     parts = [title, intro, _decided(plan), _start(plan, target), _watch(plan), _files(sums)]
     return "\n\n".join(parts) + "\n"

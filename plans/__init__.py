@@ -9,7 +9,7 @@
 | `complete`, `saved`, `schema` | strategies as people write them; answers as JSON; published schemas |
 """
 
-from .check import Best, Breach, Check
+from .check import Best, Breach, Check, Edited, FilesRead, Patched
 from .choose import Choose
 from .complete import read_strategy
 from .limits import Limits, Objective
@@ -55,6 +55,8 @@ __all__ = [
     "Conflict",
     "Cost",
     "Cure",
+    "Edited",
+    "FilesRead",
     "Limits",
     "MemoryReport",
     "NoPlan",
@@ -63,6 +65,7 @@ __all__ = [
     "Offer",
     "OutOfTime",
     "Outcome",
+    "Patched",
     "Plan",
     "Proof",
     "Request",

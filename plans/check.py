@@ -25,6 +25,39 @@ class Best(Frozen):
     step_seconds: float | None = None
 
 
+class Edited(Frozen):
+    """A choice of a plan that one of its files now states otherwise."""
+
+    field: str
+    was: str
+    now: str
+
+
+class Patched(Frozen):
+    """A key of a file, what it says, and what the best plan of its client says."""
+
+    file: str
+    line: int
+    key: str
+    value: str
+    better: str
+
+
+class FilesRead(Frozen):
+    """Where a strategy was read: the client of the files, the plan they were written for, the way up.
+
+    `plan_hash` and `edited` are told where a plan.json lies beside the files. `patch` leads to the best
+    plan that the client's file can carry, which takes `patched_step_seconds`; None where it has none.
+    """
+
+    client: str
+    plan_hash: str | None = None
+    edited_files: tuple[str, ...] = ()
+    edited: tuple[Edited, ...] = ()
+    patch: tuple[Patched, ...] = ()
+    patched_step_seconds: float | None = None
+
+
 class Check(Frozen):
     """Memory, time and rules of a given strategy, and its loss against the best plan.
 
@@ -44,4 +77,5 @@ class Check(Frozen):
     cost: Cost
     best: Best | None = None
     loss_percent: float | None = None
+    files: FilesRead | None = None
     warnings: tuple[Notice, ...] = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -68,7 +69,15 @@ def read_plan(source: str) -> Plan:
     Raises `InputError` for anything else, an outcome without a plan and a newer schema included.
     """
     text, name = read_source(source, "plan")
-    data = parse_json(text, "plan", name)
+    return plan_from(parse_json(text, "plan", name), name)
+
+
+WRITTEN = "written"
+"""What a folder of launch files adds to its plan: hashes, which are no part of the plan."""
+
+
+def plan_from(data: Mapping[str, Any], name: str) -> Plan:
+    """The plan in the JSON object of the file `name`."""
     status = data.get("status")
     if status in ("infeasible", "unknown") or "error" in data:
         found = status or "error"
@@ -77,7 +86,8 @@ def read_plan(source: str) -> Plan:
         version, reason = data.get("schema_version", "nothing"), "is no plan this version reads"
         raise InputError("plan.schema_version", version, name, reason, legal=["1"])
     try:
-        return Plan.model_validate_json(json.dumps(_bare(data)))
+        plain = {key: value for key, value in data.items() if key != WRITTEN}
+        return Plan.model_validate_json(json.dumps(_bare(plain)))
     except ValidationError as error:
         raise as_input_error(error, {"plan": name}, "plan", Plan) from None
     except RecursionError:

@@ -77,7 +77,11 @@ def document(path: str | os.PathLike[str]) -> Document:
     another grammar than its ending says.
     """
     name = os.fspath(path)
-    text = read_text(name, "file")
+    return document_of(read_text(name, "file"), name)
+
+
+def document_of(text: str, name: str) -> Document:
+    """The document in `text`, as of a file `name`."""
     if len(text) > LARGEST:
         reason = f"is longer than {LARGEST} characters"
         raise InputError("file", name, name, reason, code="too-large")

@@ -1,0 +1,291 @@
+"""`check --config`: files of every dialect, what was edited of a plan, and the way to a better one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from plans_by_hand import deepspeed, fsdp, megatron, plan, stage
+
+from shardwise.cli import main
+from shardwise.hardware import Cluster
+from shardwise.inputs import InputError
+from shardwise.launch import emit
+from shardwise.launch.documents import documents
+from shardwise.launch.documents.document import document_of
+from shardwise.launch.patch import patch
+from shardwise.launch.read import read_config
+from shardwise.models import Strategy, Training, Transformer
+from shardwise.plans import Plan, Request
+
+REQUEST = Request(
+    model=Transformer.preset("llama-3.1-8b"),
+    cluster=Cluster.preset("dgx-h100", nodes=2),
+    training=Training(global_batch_size=128, sequence_length=4096),
+)
+
+
+def read(folder: Path, **files: str) -> Strategy:
+    """The strategy in `files`; the last underscore of a keyword is the dot of its name."""
+    paths = []
+    for name, text in files.items():
+        path = folder / ".".join(name.rsplit("_", 1))
+        path.write_text(text, encoding="utf-8")
+        paths.append(str(path))
+    return read_config(documents(paths), REQUEST).strategy
+
+
+def test_numbers_of_deepspeed_make_each_other(tmp_path: Path) -> None:
+    """Micro-batch and total make the accumulation; no data type means gradients of the weights' type."""
+    text = json.dumps(
+        {
+            "train_batch_size": 128,
+            "train_micro_batch_size_per_gpu": 2,
+            "bf16": {"enabled": True},
+            "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}},
+        }
+    )
+    found = read(tmp_path, ds_json=text)
+
+    assert (found.data_parallel, found.micro_batch_size, found.gradient_accumulation_steps) == (16, 2, 4)
+    assert (found.zero_stage, found.offload_optimizer, found.gradient_dtype) == (3, "cpu", "bf16")
+    assert found.stages[0].offloaded_layers == 32
+
+
+def test_auto_takes_the_trainer_s_arguments(tmp_path: Path) -> None:
+    """From its JSON or its command line; alone it is an error that says what is missing."""
+    auto = {"train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto"}
+    auto |= {"gradient_accumulation_steps": "auto", "bf16": {"enabled": "auto"}}  # type: ignore[dict-item]
+    text = json.dumps({**auto, "zero_optimization": {"stage": 2}})
+    line = (
+        "deepspeed --num_nodes 2 --num_gpus 8 t.py --deepspeed ds.json --per_device_train_batch_size 4 \\\n"
+    )
+    line += " --gradient_accumulation_steps 2 --bf16 --gradient_checkpointing\n"
+
+    with pytest.raises(InputError, match="trainer's arguments"):
+        read(tmp_path, ds_json=text)
+    found = read(tmp_path, ds_json=text, run_sh=line)
+    assert (found.micro_batch_size, found.gradient_accumulation_steps, found.precision) == (4, 2, "bf16")
+    assert found.recompute == "full"
+
+
+FSDP1 = """\
+distributed_type: FSDP
+mixed_precision: bf16
+num_machines: 2
+num_processes: 16
+fsdp_config:
+  fsdp_sharding_strategy: {word}
+  fsdp_offload_params: {offload}
+  fsdp_activation_checkpointing: true
+  fsdp_transformer_layer_cls_to_wrap: LlamaDecoderLayer
+"""
+
+
+@pytest.mark.parametrize(
+    ("word", "stage_number", "group"),
+    [("FULL_SHARD", 3, 16), ("SHARD_GRAD_OP", 2, 16), ("HYBRID_SHARD", 3, 8), ("1", 3, 16)],
+)
+def test_fsdp1_is_read(tmp_path: Path, word: str, stage_number: int, group: int) -> None:
+    """Its sharding words are ZeRO stages; the hybrid one shards inside a machine."""
+    found = read(tmp_path, a_yaml=FSDP1.format(word=word, offload="false"))
+
+    assert (found.backend, found.zero_stage, found.shard_group_size) == ("fsdp", stage_number, group)
+    assert (found.recompute, found.offload_params) == ("full", "none")
+
+
+def test_accelerate_s_deepspeed_is_read(tmp_path: Path) -> None:
+    """Its own keys, with the trainer's micro-batch; or the file it names."""
+    text = "distributed_type: DEEPSPEED\nmixed_precision: bf16\nnum_machines: 2\nnum_processes: 16\n"
+    own = text + "deepspeed_config:\n  zero_stage: 3\n  gradient_accumulation_steps: 8\n"
+    own += "  offload_optimizer_device: cpu\n  offload_param_device: none\n"
+    line = "accelerate launch --config_file a.yaml t.py --per_device_train_batch_size 1 --output_dir o\n"
+    found = read(tmp_path, a_yaml=own, run_sh=line)
+
+    assert (found.backend, found.zero_stage, found.gradient_accumulation_steps) == ("deepspeed", 3, 8)
+    assert found.offload_optimizer == "cpu"
+    (tmp_path / "ds.json").write_text(json.dumps({"train_micro_batch_size_per_gpu": 8}), encoding="utf-8")
+    named = read(tmp_path, b_yaml=text + "deepspeed_config:\n  deepspeed_config_file: ds.json\n")
+    assert (named.micro_batch_size, named.zero_stage, named.precision) == (8, 0, "fp32")
+
+
+MEGATRON = """\
+NODES=2
+TP=2
+GPT_ARGS="
+  --tensor-model-parallel-size $TP \\
+  --pipeline-model-parallel-size 4 --num-layers-per-virtual-pipeline-stage 2
+  --sequence-parallel --use-distributed-optimizer
+  --recompute-granularity selective
+"
+TRAIN_ARGS=(--micro-batch-size 1 --global-batch-size 128 --bf16)
+torchrun --nproc_per_node 8 --nnodes ${NODES} pretrain_gpt.py $GPT_ARGS ${TRAIN_ARGS[@]}
+"""
+
+
+def test_a_megatron_script_is_read(tmp_path: Path) -> None:
+    """Variables and arrays are put in; chunks follow from the layers of a chunk."""
+    found = read(tmp_path, run_sh=MEGATRON)
+
+    assert (found.tensor_parallel, found.pipeline_parallel, found.data_parallel) == (2, 4, 2)
+    assert (found.virtual_pipeline, found.zero_stage, found.shard_group_size) == (4, 1, 2)
+    assert [s.recompute_selective_layers for s in found.stages] == [8, 8, 8, 8]
+    assert (found.gradient_dtype, found.gradient_accumulation_steps) == ("fp32", 64)
+
+
+def test_a_megatron_yaml_is_read(tmp_path: Path) -> None:
+    """Tables of any depth, switches as booleans."""
+    text = "language_model:\n  num_layers: 32\nmodel_parallel:\n  tensor_model_parallel_size: 4\n"
+    text += "  sequence_parallel: true\n  pipeline_model_parallel_size: 1\nmicro_batch_size: 2\n"
+    text += "use_distributed_optimizer: true\nbf16: true\nglobal_batch_size: 128\n"
+    found = read(tmp_path, m_yaml=text)
+
+    assert (found.tensor_parallel, found.data_parallel, found.micro_batch_size) == (4, 4, 2)
+    assert (found.zero_stage, found.sequence_parallel) == (1, True)
+
+
+def test_uneven_ends_of_megatron_are_read(tmp_path: Path) -> None:
+    """First and last stage by their own argument, the middle evenly."""
+    text = "torchrun --nproc_per_node 8 --nnodes 2 pretrain_gpt.py --bf16 --pipeline-model-parallel-size 4 "
+    text += "--decoder-first-pipeline-num-layers 6 --decoder-last-pipeline-num-layers 8\n"
+    found = read(tmp_path, run_sh=text)
+
+    assert [s.layers for s in found.stages] == [6, 9, 9, 8]
+
+
+def test_a_torchtitan_file_is_read(tmp_path: Path) -> None:
+    """Degrees of -1 take the cards that are left; compiled loss by default."""
+    text = "[training]\nlocal_batch_size = 2\nseq_len = 4096\n[parallelism]\ntensor_parallel_degree = 2\n"
+    text += (
+        'data_parallel_shard_degree = -1\n[compile]\nenable = true\n[activation_checkpoint]\nmode = "full"\n'
+    )
+    found = read(tmp_path, t_toml=text)
+
+    assert (found.data_parallel, found.tensor_parallel, found.shard_group_size) == (8, 2, 8)
+    assert (found.recompute, found.loss_kernel) == ("full", "compiled")
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        ({"ds_json": '{"train_batch_size": 64, "train_micro_batch_size_per_gpu": 1}'}, "64 sequences"),
+        ({"ds_json": '{"zero_optimization": {"stage": 3, "zero_hpz_partition_size": 8},\n'
+                     '"train_micro_batch_size_per_gpu": 1}'}, "hpZ"),
+        ({"ds_json": '{"train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": "3"}}'},
+         "a number"),
+        ({"a_yaml": FSDP1.format(word="NO_SHARD", offload="false")}, "stages 2 and 3"),
+        ({"m_sh": MEGATRON.replace("--bf16", "--bf16 --use-megatron-fsdp")}, "not priced"),
+        ({"m_sh": MEGATRON.replace("--bf16", "--num-layers 30")}, "has 32"),
+        ({"m_sh": MEGATRON.replace("NODES=2", "NODES=3")}, "3 data-parallel"),
+        ({"t_toml": "[training]\nlocal_batch_size = 1\n[parallelism]\npipeline_parallel_degree = 2\n"},
+         "pipeline"),
+        ({"n_json": '{"learning": 3}'}, "no configuration"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_priced_is_told(tmp_path: Path, files: dict[str, str], words: str) -> None:
+    """One error with the place, never another strategy than the file's."""
+    with pytest.raises(InputError, match=words):
+        read(tmp_path, **files)
+
+
+def best(strategy: Strategy) -> Plan:
+    """A plan for sixteen cards around `strategy`."""
+    return plan(strategy)
+
+
+@pytest.mark.parametrize(
+    ("was", "better"),
+    [
+        (
+            deepspeed(2, 16, offload_optimizer="cpu", micro_batch_size=2, stages=stage(offloaded_layers=4)),
+            deepspeed(3, 16, gradient_accumulation_steps=2, stages=stage(recompute_full_layers=4)),
+        ),
+        (deepspeed(3, 16, gradient_dtype="fp32"), deepspeed(0, 16)),
+        (deepspeed(1, 16, precision="fp16", gradient_dtype="fp16"), deepspeed(1, 16)),
+    ],
+)
+def test_the_patched_file_is_the_better_plan(was: Strategy, better: Strategy) -> None:
+    """Writing the changes into the file's keys makes it read as the better strategy."""
+    text = emit(plan(was), "deepspeed")["ds_config.json"]
+    file = document_of(text, "ds_config.json")
+    values: dict[str, Any] = json.loads(text)
+    for change in patch(file, "deepspeed", plan(better)):
+        table = values
+        *parents, key = change.key.split(".")
+        for parent in parents:
+            table = table.setdefault(parent, {})
+        if change.better == "take it away":
+            table.pop(key)
+        else:
+            try:
+                table[key] = json.loads(change.better)
+            except ValueError:
+                table[key] = change.better
+    mended = document_of(json.dumps(values), "ds_config.json")
+
+    assert patch(mended, "deepspeed", plan(better)) == []
+    assert read_config([mended], plan(better).request).strategy == better
+
+
+def test_changes_of_a_script_name_its_flags_and_lines() -> None:
+    """What changes, what goes, what is new."""
+    was = "torchrun x.py \\\n --tensor-model-parallel-size 4 \\\n --micro-batch-size 1 "
+    was += "--recompute-granularity full\n"
+    better = megatron(1, 8, tensor_parallel=2, sequence_parallel=True)
+    changes = {
+        (c.line, c.key): (c.value, c.better)
+        for c in patch(document_of(was, "m.sh"), "megatron", plan(better))
+    }
+
+    assert changes[(2, "--tensor-model-parallel-size")] == ("4", "2")
+    assert changes[(3, "--recompute-granularity")] == ("full", "take it away")
+    assert changes[(1, "--sequence-parallel")] == ("nothing", "true")
+    assert (3, "--micro-batch-size") not in changes
+
+
+ASKED = ("llama-3.1-8b", "--cluster", "dgx-h100", "--nodes", "1", "--global-batch-size", "512",
+         "--sequence-length", "2048")  # fmt: skip
+
+
+def test_an_edited_folder_is_known(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As written; then with another micro-batch: the plan's name, the choice, and the patch back."""
+    folder = tmp_path / "run"
+    words = ["plan", *ASKED, "--set", "backend=deepspeed", "--emit", "deepspeed", "-o", str(folder), "-q"]
+    assert main(words) == 0
+    capsys.readouterr()
+    assert main(["check", *ASKED, "--config", str(folder), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["files"]["edited_files"] == [] and told["files"]["edited"] == []
+    name = told["files"]["plan_hash"][:4]
+
+    path = folder / "ds_config.json"
+    values = json.loads(path.read_text(encoding="utf-8"))
+    micro, steps = values["train_micro_batch_size_per_gpu"], values["gradient_accumulation_steps"]
+    assert steps % 2 == 0
+    values |= {"train_micro_batch_size_per_gpu": 2 * micro, "gradient_accumulation_steps": steps // 2}
+    path.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
+    main(["check", *ASKED, "--config", str(path), str(folder / "launch.sh")])
+    text = " ".join(capsys.readouterr().out.split())
+    assert f"this is plan {name}, edited: micro_batch_size {micro} to {2 * micro}" in text
+    assert f"ds_config.json:3 train_micro_batch_size_per_gpu: {2 * micro} -> {micro}" in text
+
+
+def test_files_without_a_flag_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """A second request is no file of a client."""
+    assert main(["check", *ASKED, "other.toml"]) == 2
+    assert "--config" in capsys.readouterr().err
+    assert main(["check", *ASKED]) == 2
+    assert "--config" in capsys.readouterr().err
+
+
+def test_a_folder_of_fsdp_is_read_without_running_it(tmp_path: Path) -> None:
+    """The module's constants are taken from its syntax tree: a statement in it does nothing."""
+    text = emit(plan(fsdp(3, 16)), "fsdp")["fsdp_plan.py"]
+    path = tmp_path / "fsdp_plan.py"
+    trap = tmp_path / "trap"
+    path.write_text(f"open({str(trap)!r}, 'w')\n{text}", encoding="utf-8")
+
+    assert read_config(documents([str(path)]), plan(fsdp(3, 16)).request).strategy == fsdp(3, 16)
+    assert not trap.exists()
