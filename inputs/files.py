@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from .error import InputError
+from .exchange import put
 
 MAX_BYTES = 8 * 2**20
 """Largest text file read, bytes: a config.json or request has kilobytes, the longest known 1 MB."""
@@ -112,13 +113,7 @@ def write_folder(folder: Path, files: Mapping[str, str], *, force: bool) -> list
         for name, text in files.items():
             (fresh / name).write_text(text, encoding="utf-8")
         fresh.chmod(0o755)
-        if folder.is_dir():
-            old = Path(tempfile.mkdtemp(prefix=f".{folder.name}.old.", dir=folder.parent))
-            os.rename(folder, old / "was")
-            os.rename(fresh, folder)
-            shutil.rmtree(old, ignore_errors=True)
-        else:
-            os.rename(fresh, folder)
+        put(fresh, folder)
     except OSError as error:
         raise InputError("output", str(folder), "-o", f"cannot be written: {error.strerror}") from None
     finally:
