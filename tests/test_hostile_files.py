@@ -193,39 +193,49 @@ def test_a_link_to_a_file_is_read(tmp_path: Path) -> None:
 
 
 WRITER = """
-import sys
+import os, signal, sys
 from pathlib import Path
 from shardwise.inputs import write_folder
-folder = Path(sys.argv[1])
-print("ready", flush=True)
-while True:
-    for mark in "ab":
-        write_folder(folder, {f"file{index}": mark * 4096 for index in range(20)}, force=True)
+
+write_folder(Path("warm"), {"x": ""}, force=True)
+write_folder(Path("warm"), {"x": ""}, force=True)
+left = int(sys.argv[1])
+
+def watch(event, arguments):
+    global left
+    if event.startswith(("os.", "open", "shutil.", "tempfile.", "ctypes.call")):
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+sys.addaudithook(watch)
+write_folder(Path("run"), {f"file{index}": "b" * 4096 for index in range(5)}, force=True)
+print(left)
 """
+"""Writes over the folder `run`, and is killed before the n-th thing it asks of the system."""
+
+
+def killed_at(folder: Path, moment: int) -> tuple[bool, set[str]]:
+    """(whether the writer came to its end, contents of the files of `run` afterwards)."""
+    (folder / "run").mkdir(parents=True)
+    for index in range(5):
+        (folder / "run" / f"file{index}").write_text("a" * 4096, encoding="utf-8")
+    done = subprocess.run([sys.executable, "-c", WRITER, str(moment)], cwd=folder, capture_output=True)
+    assert done.returncode in (0, -9), done.stderr
+    files = sorted((folder / "run").iterdir())
+    assert [file.name for file in files] == [f"file{index}" for index in range(5)]
+    return done.returncode == 0, {file.read_text(encoding="utf-8") for file in files}
 
 
 def test_a_killed_writer_leaves_a_whole_folder(tmp_path: Path) -> None:
-    """Killed at 40 moments while it writes one folder over another: the old or the new one stands there."""
-    folder = tmp_path / "run"
-    seen: set[str] = set()
-    for moment in range(40):
-        process = subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(folder)], stdout=subprocess.PIPE, text=True
-        )
-        assert process.stdout is not None and process.stdout.readline() == "ready\n"
-        try:
-            process.wait(timeout=0.005 + 0.0023 * moment)
-        except subprocess.TimeoutExpired:
-            process.kill()
-        process.wait()
-        process.stdout.close()
-        if not folder.exists():
-            assert not seen
-            continue
-        contents = {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir()}
-        assert len(contents) == 20
-        assert len(set(contents.values())) == 1
-        assert set(map(len, contents.values())) == {4096}
-        seen.add(contents["file0"][0])
+    """Killed before each thing it asks of the system: the old folder or the new one stands there, whole."""
+    seen, moment, ended = [], 0, False
+    while not ended:
+        moment += 1
+        ended, contents = killed_at(tmp_path / str(moment), moment)
+        assert contents in ({"a" * 4096}, {"b" * 4096})
+        seen.append(contents.pop()[0])
 
-    assert seen == {"a", "b"}
+    assert moment > 10
+    assert "".join(seen) == "a" * seen.count("a") + "b" * seen.count("b")
+    assert 0 < seen.count("b") < moment
