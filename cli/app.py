@@ -8,6 +8,8 @@ import typer
 from typer.main import get_command
 
 from .check import check
+from .compare import compare
+from .curve import curve
 from .emit import emit
 from .errors import OK, guarded
 from .ledger import ledger
@@ -15,10 +17,14 @@ from .lint import lint
 from .list import list_
 from .plan import plan
 from .show import show
+from .why import why
 
 COMMANDS: dict[str, Callable[..., int]] = {
     "plan": plan,
     "check": check,
+    "compare": compare,
+    "why": why,
+    "curve": curve,
     "ledger": ledger,
     "emit": emit,
     "lint": lint,

@@ -105,6 +105,8 @@ def _given(strategy: str | None, plan: str | None, request: Request) -> Strategy
 
 def _verdict(found: Check, voice: Voice, strict: bool) -> int:
     """Warnings on standard error and the exit code."""
+    from .words import risk
+
     if not voice.as_json:
         for warning in found.warnings:
             voice.warn(warning.message, warning.hint)
@@ -112,5 +114,5 @@ def _verdict(found: Check, voice: Voice, strict: bool) -> int:
         voice.hint("the best plan for the same request: shardwise plan with the same arguments")
         return NO
     if found.verdict == "risky" and not found.warnings and not voice.as_json:
-        voice.warn("risky: above 92 % of the usable memory", "free some memory or take --strict off")
+        voice.warn(risk(found.memory), "memory above 92 % is known to fail later")
     return NO if found.verdict == "risky" and strict else OK

@@ -136,7 +136,7 @@ def _with_plan(
 
 def _closing(plan: Plan, voice: Voice, emit: str | None, output: str | None, strict: bool) -> int:
     """Warnings, offers and the next command on standard error; the exit code."""
-    from .words import seconds
+    from .words import risk, seconds
 
     if not voice.as_json:
         for warning in plan.warnings:
@@ -148,9 +148,7 @@ def _closing(plan: Plan, voice: Voice, emit: str | None, output: str | None, str
         _next(plan, voice, output)
     risky = "risky" in (plan.memory.verdict, plan.memory.host_verdict)
     if risky and not voice.as_json and not any(w.code.startswith("risky") for w in plan.warnings):
-        voice.warn(
-            "this plan is risky: memory above 92 % of what a card offers", "raise limits.memory_margin"
-        )
+        voice.warn(risk(plan.memory), "memory above 92 % is known to fail later; --strict exits 1 for it")
     return NO if risky and strict else OK
 
 

@@ -150,10 +150,6 @@ def _traffic(plan: Plan) -> str:
 def no_plan_text(outcome: NoPlan, request: Request) -> str:
     """Why nothing fits, as sentences that end at the user's own words."""
     reasons = list(outcome.reasons) or ["every layout breaks a rule or a limit"]
-    reasons += [
-        "these limits clash: "
-        + "; ".join(f"{part.limit} = {part.value} ({part.origin})" for part in outcome.conflict)
-    ] if outcome.conflict else []  # fmt: skip
     lines = [paragraph(f"No plan fits {job(request)}", "  × ", "    ")]
     for reason in reasons[:-1]:
         lines.append(paragraph(reason, "  ├─▶ ", "  │   "))
@@ -163,12 +159,18 @@ def no_plan_text(outcome: NoPlan, request: Request) -> str:
 
 
 def cure_hints(outcome: NoPlan) -> list[str]:
-    """One line for each change that would cure it."""
-    return [
-        f"{cure.change}: --set '{cure.set}' ({cure.from_} to {cure.to}, "
-        f"step {seconds(cure.resulting_step_seconds)})"
-        for cure in outcome.cures
-    ]
+    """What to do next: each change that alone would cure it, ready to paste."""
+    if not outcome.cures:
+        return ["no single change, pair of changes or number of nodes tried here cures it"]
+    several = len(outcome.cures) > 1
+    head = "any one of these is enough, found by solving again:" if several else "this is enough:"
+    lines = [head]
+    for cure in outcome.cures:
+        cards = f", {cure.new_gpus:,} more cards" if cure.new_gpus else ""
+        lines.append(f"  --set '{cure.set}'")
+        why = f"{cure.change} ({cure.from_} to {cure.to}): step {seconds(cure.resulting_step_seconds)}{cards}"
+        lines.append(paragraph(why, "      ", "      "))
+    return ["\n".join(lines)]
 
 
 def out_of_time_text(outcome: OutOfTime, request: Request) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..models import Strategy
-from ..plans import Request
+from ..plans import MemoryReport, Request
 from ..plans.quantity import gib
 
 SHORT = {
@@ -92,6 +92,17 @@ def offload(strategy: Strategy) -> str:
     return "+".join(held) or "none"
 
 
+def risk(memory: MemoryReport) -> str:
+    """Which memory of a risky plan is nearly full: that of the worst card, of the host, or both."""
+    full = []
+    if memory.verdict == "risky":
+        full.append(f"the worst card is filled to {100 * memory.total_bytes / memory.usable_bytes:.0f} %")
+    if memory.host_verdict == "risky":
+        share = 100 * memory.host_bytes_per_node / max(memory.host_usable_bytes, 1)
+        full.append(f"host memory is filled to {share:.0f} %")
+    return "risky: " + " and ".join(full)
+
+
 def terms(parts: Mapping[str, float], divisor: float = 1.0, digits: int = 1) -> str:
     """Named parts, largest first, those that round to nothing left out.
 
@@ -103,4 +114,4 @@ def terms(parts: Mapping[str, float], divisor: float = 1.0, digits: int = 1) -> 
     return ", ".join(f"{name.replace('_', ' ')} {value / divisor:,.{digits}f}" for name, value in shown)
 
 
-__all__ = ["gib", "job", "knobs", "number", "offload", "plural", "rate", "seconds", "terms"]
+__all__ = ["gib", "job", "knobs", "number", "offload", "plural", "rate", "risk", "seconds", "terms"]

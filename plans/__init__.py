@@ -3,9 +3,9 @@
 | file | holds |
 |---|---|
 | `request`, `choose`, `limits` | the question and what it leaves open |
-| `read`, `raw`, `lines`, `settings`, `sections` | reading it from files, `--set` and flags |
+| `read`, `raw`, `lines`, `settings`, `sections`, `question` | reading it from files, `--set` and flags |
 | `origin`, `quantity` | where a value came from; amounts with units |
-| `plan`, `check` | the answers |
+| `plan`, `check`, `row` | the answers: a plan, a judgement, rows of `compare` and `curve`, `why` |
 | `complete`, `saved`, `schema` | strategies as people write them; answers as JSON; published schemas |
 """
 
@@ -32,6 +32,7 @@ from .plan import (
     PeakUncertainty,
     Plan,
     Proof,
+    Rung,
     StageMemory,
     TimeReport,
     Traffic,
@@ -39,24 +40,30 @@ from .plan import (
     Verdict,
 )
 from .quantity import bytes_of, count_of
-from .read import read_request
+from .question import Question
+from .read import read_question, read_request
 from .request import Request
+from .row import BreakEven, Compare, CompareRow, Curve, CurveRow, Why
 from .saved import answer_of, as_json, read_plan
 
 __all__ = [
-    "SCHEMA_VERSION",
     "Alternative",
     "Best",
     "Breach",
+    "BreakEven",
     "Buckets",
     "BytesPerParameter",
     "Check",
     "Choose",
+    "Compare",
+    "CompareRow",
     "Conflict",
     "Cost",
     "Cure",
     "Edited",
     "FilesRead",
+    "Curve",
+    "CurveRow",
     "Limits",
     "MemoryReport",
     "NoPlan",
@@ -68,13 +75,17 @@ __all__ = [
     "Patched",
     "Plan",
     "Proof",
+    "Question",
     "Request",
+    "Rung",
+    "SCHEMA_VERSION",
     "StageMemory",
     "TimeReport",
     "Traffic",
     "PeakUncertainty",
     "Uncertainty",
     "Verdict",
+    "Why",
     "answer_of",
     "as_input_error",
     "as_json",
@@ -82,6 +93,7 @@ __all__ = [
     "count_of",
     "padded_request",
     "read_plan",
+    "read_question",
     "read_request",
     "read_strategy",
 ]

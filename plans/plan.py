@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html import escape
 from typing import Literal
 
 from pydantic import ConfigDict, Field
@@ -144,6 +145,16 @@ class Offer(Frozen):
     caveat: str
 
 
+class Rung(Frozen):
+    """One step of the ladder from plain data parallel to the plan: the lever, and what stands after it."""
+
+    lever: str
+    set: str
+    memory_bytes: int
+    step_seconds: float
+    verdict: Verdict
+
+
 class Notice(Frozen):
     """A warning with what to do about it."""
 
@@ -183,6 +194,27 @@ class Plan(Frozen):
     alternatives: tuple[Alternative, ...] = ()
     offers: tuple[Offer, ...] = ()
     warnings: tuple[Notice, ...] = ()
+    ladder: tuple[Rung, ...] = ()
+
+    def _repr_html_(self) -> str:
+        """The plan as a table of its choices and what they cost, for notebooks."""
+        s, gib = self.strategy, self.memory.total_bytes / 2**30
+        rows = {
+            "model": self.request.model.name,
+            "cluster": f"{self.request.cluster.nodes} x {self.request.cluster.name}",
+            "backend": s.backend,
+            "tensor x pipeline x context x data": (
+                f"{s.tensor_parallel} x {s.pipeline_parallel} x {s.context_parallel} x {s.data_parallel}"
+            ),
+            "ZeRO stage": str(s.zero_stage),
+            "micro-batch": str(s.micro_batch_size),
+            "recompute": s.recompute,
+            "step": f"{self.time.step_seconds:.4g} s",
+            "memory a card": f"{gib:.1f} GiB, {self.memory.verdict.replace('_', ' ')}",
+            "status": self.status,
+        }
+        cells = "".join(f"<tr><th>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in rows.items())
+        return f"<table><tbody>{cells}</tbody></table>"
 
 
 class Conflict(Frozen):
@@ -194,7 +226,12 @@ class Conflict(Frozen):
 
 
 class Cure(Frozen):
-    """One change after which a plan exists, found by solving again."""
+    """A change after which a plan exists, found by solving again.
+
+    `set` is ready for ``--set`` (two changes stand in it, joined by a comma); `new_gpus` are the cards it
+    needs beyond those of the request. Where the time for it did not prove a best plan, `proved` is False and
+    the step is that of the best one found.
+    """
 
     model_config = ConfigDict(populate_by_name=True)
 
@@ -202,6 +239,8 @@ class Cure(Frozen):
     set: str
     from_: str = Field(alias="from")
     to: str
+    new_gpus: int = 0
+    proved: bool = True
     resulting_step_seconds: float
 
 

@@ -14,10 +14,11 @@ from ..models import Transformer
 from .choose import Choose
 from .limits import Limits, Objective
 from .origin import as_input_error, origin_of, placed
+from .question import Question, question_of
 from .raw import Raw, raw_of, read_source
 from .request import Request
 from .sections import cluster_of, is_path, training_of, transformer_of
-from .settings import FLAGS, parsed, value_of
+from .settings import FLAGS, INSIDE, parsed, settings_in, value_of
 
 Part = TypeVar("Part", bound=BaseModel)
 
@@ -38,18 +39,39 @@ KEPT = ("cluster.nodes", "cluster.gpus", "cluster.oversubscription")
 def read_request(
     source: str | None, flags: Mapping[str, object] | None = None, sets: Sequence[str] = ()
 ) -> Request:
-    """The request in `source` with `flags` and then `sets` (``key=value``) laid over it.
+    """The request in `source` with `flags` and then `sets` (``key=value``, several joined by commas) over it.
 
     `source` is the path of a TOML or JSON request, "-" for standard input, a catalogue name, or the
     path of a config.json or its folder, when flags give the rest. `flags` maps dotted fields to
     values; None is a flag not given. Every value remembers its origin. Raises `InputError` only.
     """
     raw, folder = _file(source)
+    return _laid(raw, folder, flags or {}, sets)
+
+
+def _laid(raw: Raw, folder: Path | None, flags: Mapping[str, object], sets: Sequence[str]) -> Request:
+    """The request of `raw` with flags and settings over it; fields of the machine are set last."""
     _top(raw)
-    given = [(field, value) for field, value in (flags or {}).items() if value is not None]
+    given = [(field, value) for field, value in flags.items() if value is not None]
     over(raw, [(field, _flag(field, value), FLAGS.get(field, field)) for field, value in given])
-    over(raw, [parsed(setting) for setting in sets])
-    return _built(raw, folder)
+    settings = [parsed(one) for setting in sets for one in settings_in(setting)]
+    over(raw, [setting for setting in settings if not setting[0].startswith(INSIDE)])
+    request = _built(raw, folder)
+    for field, value, origin in settings:
+        if field.startswith(INSIDE):
+            request = request.changed({field: value}, origin)
+    return request
+
+
+def read_question(
+    source: str | None, flags: Mapping[str, object] | None = None, sets: Sequence[str] = ()
+) -> Question:
+    """A request with the tables [cases] and [break_even] that `compare` takes beside it.
+
+    As `read_request` for the rest. Raises `InputError` only.
+    """
+    raw, folder = _file(source)
+    return question_of(raw, lambda rest: _laid(rest, folder, flags or {}, sets))
 
 
 def _flag(field: str, value: object) -> object:

@@ -91,7 +91,8 @@ class Request(Frozen):
         """This request with the dotted fields of `values` (from `origin`) replaced and checked again.
 
         "model", "cluster.preset", "cluster.nodes", "cluster.gpus", "cluster.oversubscription",
-        "cluster.leaf_nodes", what describes its machines ("cluster.nic_gbit_per_s") and each field of
+        "cluster.leaf_nodes", what describes its machines ("cluster.nic_gbit_per_s"), each field of the
+        node and its card ("cluster.node.gpu.memory_usable_bytes") and each field of
         training, choose, limits and objective can be changed. Raises `InputError`.
         """
         parts: dict[str, Any] = {name: getattr(self, name) for name in type(self).model_fields}
@@ -136,6 +137,8 @@ def _other_cluster(old: Cluster, key: str, value: Any) -> Cluster:
         return described(old, {key: value}, "change")
     if key in ("nodes", "oversubscription", "leaf_nodes"):
         fields |= {key: value} | ({"cards": None, "free": ()} if key == "nodes" else {})
+    elif key.startswith("node."):
+        fields["node"] = _inner(old.node, key.removeprefix("node."), value, "cluster.node")
     else:
         legal = nearest(key, ["preset", "nodes", "gpus", "oversubscription", "leaf_nodes", *DESCRIBED])
         raise InputError(f"cluster.{key}", value, "change", "is not known", legal=legal, code="unknown-field")
@@ -143,6 +146,20 @@ def _other_cluster(old: Cluster, key: str, value: Any) -> Cluster:
         return type(old).model_validate(fields)
     except ValidationError as error:
         raise as_input_error(error, {}, "cluster", Cluster) from None
+
+
+def _inner(old: BaseModel, path: str, value: Any, root: str) -> BaseModel:
+    """`old` with the number at the dotted `path` replaced and checked again."""
+    name, _, rest = path.partition(".")
+    known = type(old).model_fields
+    if name not in known or (rest and not isinstance(getattr(old, name), BaseModel)):
+        legal = [f"{root}.{word}" for word in nearest(name, known)]
+        raise InputError(f"{root}.{path}", value, "change", "is not known", legal=legal, code="unknown-field")
+    inner = _inner(getattr(old, name), rest, value, f"{root}.{name}") if rest else value
+    try:
+        return type(old).model_validate({**{n: getattr(old, n) for n in known}, name: inner})
+    except ValidationError as error:
+        raise as_input_error(error, {}, root, type(old)) from None
 
 
 def _other_part(parts: Mapping[str, Any], table: str, key: str, value: Any) -> BaseModel:

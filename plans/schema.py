@@ -10,6 +10,7 @@ from ..models import Strategy
 from .check import Check
 from .plan import NoPlan, OutOfTime, Plan
 from .request import Request
+from .row import Compare, Curve, Why
 
 TYPES: dict[str, type[BaseModel]] = {
     "request": Request,
@@ -18,6 +19,9 @@ TYPES: dict[str, type[BaseModel]] = {
     "no_plan": NoPlan,
     "out_of_time": OutOfTime,
     "check": Check,
+    "compare": Compare,
+    "curve": Curve,
+    "why": Why,
 }
 """Type behind each published schema file."""
 

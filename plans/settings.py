@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from typing import Any
 
@@ -19,6 +20,9 @@ FIELDS: tuple[str, ...] = (
     *(f"objective.{key}" for key in Objective.model_fields),
 )
 """Every field of a request file, dotted."""
+
+INSIDE = "cluster.node."
+"""Fields of the machine and its card can be set too: ``cluster.node.nic_bytes_per_s``."""
 
 TEXTS = (
     "model", "cluster.preset", "cluster.file", "cluster.machine", "cluster.gpu", "cluster.mig",
@@ -46,7 +50,7 @@ def field_of(key: str, origin: str) -> str:
     >>> field_of("offload_optimizer", "--set")
     'choose.offload_optimizer'
     """
-    if key in FIELDS:
+    if key in FIELDS or key.startswith(INSIDE):
         return key
     ends = [field for field in FIELDS if field.rpartition(".")[2] == key]
     if len(ends) == 1:
@@ -69,6 +73,28 @@ def value_of(text: str, field: str) -> Any:
     except (ValueError, RecursionError):
         return text
     return found["x"] if set(found) == {"x"} else text
+
+
+_NEXT = re.compile(r",\s*(?=[A-Za-z_][\w.]*\s*=(?!=))")
+
+
+def settings_in(text: str) -> list[str]:
+    """The ``key=value`` pieces of one text; commas inside brackets or quotes part nothing.
+
+    >>> settings_in("zero_stage=3, tensor_parallel=[1, 2],nodes=4")
+    ['zero_stage=3', 'tensor_parallel=[1, 2]', 'nodes=4']
+    """
+    found, start = [], 0
+    for match in _NEXT.finditer(text):
+        piece = text[start : match.start()]
+        if _balanced(piece):
+            found.append(piece)
+            start = match.end()
+    return [*found, text[start:]]
+
+
+def _balanced(text: str) -> bool:
+    return text.count("[") <= text.count("]") and text.count('"') % 2 == 0 and text.count("'") % 2 == 0
 
 
 def parsed(setting: str) -> tuple[str, Any, str]:

@@ -6,10 +6,15 @@
 | `coefficients`, `bounds`, `uniform` | the ledger's integers a row; admissible bounds; first incumbents |
 | `table`, `options`, `frontier`, `leaf` | what a stage may hold; the cut; CP-SAT over the stages of a row |
 | `master`, `search` | CP-SAT over the knobs; the loop and its tally |
-| `judge`, `answer`, `alternatives`, `clash` | judged again; plans, other classes, why none |
+| `judge`, `answer`, `notices`, `alternatives` | judged again; plans, warnings, other classes |
+| `feasible`, `members`, `clash`, `no_rows`, `reasons`, `cures` | why none: the clash in sentences, cures |
+| `points`, `why`, `vary`, `curve`, `ladder` | what if: a forced change, cases, counts, levers |
 | `planner` | the public face |
 """
 
+from .curve import curve
 from .planner import Planner, check, plan
+from .vary import Case, compare
+from .why import why
 
-__all__ = ["Planner", "check", "plan"]
+__all__ = ["Case", "Planner", "check", "compare", "curve", "plan", "why"]

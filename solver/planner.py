@@ -8,7 +8,7 @@ from typing import Any, Literal
 from ..hardware import Cluster
 from ..inputs import InputError
 from ..models import Strategy
-from ..plans import Best, Check, NoPlan, OutOfTime, Plan, Request, padded_request
+from ..plans import Best, Check, Curve, NoPlan, OutOfTime, Plan, Request, padded_request
 from ..plans.report import (
     cost_report,
     host_verdict,
@@ -20,12 +20,19 @@ from ..plans.report import (
     verdict,
 )
 from .alternatives import alternatives, offers
-from .answer import Writers, notices, out_of_time, plan_of, versions
+from .answer import Writers, out_of_time, plan_of, versions
 from .clash import no_plan
+from .curve import curve
+from .feasible import feasible
 from .fragments import plan_fragments
+from .ladder import ladder
 from .legal import breaches
+from .notices import notices
 from .search import Search
 from .software import default_precision
+
+MOST_NODES = 256
+"""Nodes that `min_resources` looks at, at most."""
 
 
 def plan(
@@ -49,7 +56,11 @@ def plan(
     if not outcome.proved:
         return found
     return found.model_copy(
-        update={"alternatives": alternatives(request, found), "offers": offers(request, found)}
+        update={
+            "alternatives": alternatives(request, found),
+            "offers": offers(request, found),
+            "ladder": ladder(request, found),
+        }
     )
 
 
@@ -131,9 +142,19 @@ class Planner:
         """As `check`, on this cluster."""
         return check(self._on(request), strategy)
 
-    def curve(self, request: Request, gpus: Sequence[int]) -> list[Plan | NoPlan | OutOfTime]:
-        """The answer for each number of cards."""
-        return [plan(self._on(request).changed({"cluster.gpus": count})) for count in gpus]
+    def curve(self, request: Request, gpus: Sequence[int], envelope: bool = False) -> Curve:
+        """The best plan for each number of cards: see `curve`."""
+        return curve(self._on(request), gpus, envelope)
+
+    def min_resources(self, request: Request) -> Plan | NoPlan | OutOfTime:
+        """The plan on the fewest whole nodes that have one; as `plan` where none has."""
+        nodes = 1
+        while nodes <= MOST_NODES:
+            sized = self._on(request).changed({"cluster.nodes": nodes})
+            if feasible(sized):
+                return plan(sized)
+            nodes += 1
+        return plan(self._on(request))
 
     def whatif(self, answer: Plan, **changes: Any) -> Plan | NoPlan | OutOfTime:
         """The answer to the plan's request with fields changed; ``__`` stands for the dot."""

@@ -275,8 +275,10 @@ def test_no_plan_reads_as_sentences(
     told = capsys.readouterr()
     assert told.out.splitlines()[0].startswith("  × No plan fits llama-3.1-8b on 1 x dgx-h100 (8 cards)")
     assert "  ├─▶ the states need 131.4 GiB a card." in told.out
-    assert "  ╰─▶ these limits clash: limits.memory_margin = 0.08 (default)" in told.out
-    assert told.err == "hint: two nodes: --set 'cluster.nodes=2' (1 to 2, step 3.25 s)\n"
+    assert "  ╰─▶ a card offers 74.5 GiB." in told.out
+    assert told.err == (
+        "hint: this is enough:\n  --set 'cluster.nodes=2'\n      two nodes (1 to 2): step 3.25 s\n"
+    )
     assert not list(tmp_path.iterdir())
     assert main(["plan", *WORDS, "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["cures"][0]["from"] == "1"

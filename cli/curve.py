@@ -1,0 +1,85 @@
+"""`curve`: the best plan at each number of cards."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+import typer
+
+from . import options
+from .errors import NO, OK
+from .voice import Voice
+
+MOST_COUNTS = 256
+
+_RANGE = re.compile(r"(\d{1,9})\.\.(\d{1,9})(?::(\d{1,9}))?")
+
+
+def curve(
+    source: options.Source,
+    counts: Annotated[
+        str,
+        typer.Option("--gpus", metavar="COUNTS", help="8,16,32; 8..512 (doubling) or 8..64:8 (by eight)."),
+    ],
+    envelope: Annotated[
+        bool, typer.Option("--envelope", help="Also the best of at most so many cards: never falls.")
+    ] = False,
+    cluster: options.ClusterName = None,
+    global_batch_size: options.Batch = None,
+    sequence_length: options.Length = None,
+    optimizer: options.Optimizer = None,
+    total_tokens: options.TotalTokens = None,
+    oversubscription: options.Oversubscription = None,
+    sets: options.Sets = None,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
+    no_color: options.NoColor = False,
+) -> int:
+    """Plan for several numbers of cards.
+
+    Speed, memory and cost of each, whether the batch divides, and where a checkpoint must be converted.
+    """
+    from ..plans import as_json as json_text
+    from ..plans import read_request
+    from .answers_text import curve_text
+
+    voice = Voice(as_json, quiet, verbose, no_color)
+    numbers = counts_of(counts)
+    flags = options.request_flags(
+        cluster, None, None, global_batch_size, sequence_length, optimizer, total_tokens, oversubscription
+    )
+    request = read_request(source, flags, sets or ())
+    for number in numbers:
+        request.changed({"cluster.gpus": number}, origin="--gpus")
+    from ..solver import curve as drawn  # after the input: bad input is told without loading the solver
+
+    found = drawn(request, numbers, envelope)
+    voice.data(json_text(found) if voice.as_json else curve_text(found))
+    return OK if any(row.strategy for row in found.rows) else NO
+
+
+def counts_of(text: str) -> list[int]:
+    """The numbers of cards in `text`: a list, a range by doubling, or a range by steps.
+
+    >>> counts_of("8..50"), counts_of("8..32:8"), counts_of("16,8")
+    ([8, 16, 32], [8, 16, 24, 32], [16, 8])
+    """
+    from ..inputs import InputError
+
+    found = _RANGE.fullmatch(text.strip())
+    if found:
+        low, high, step = int(found[1]), int(found[2]), int(found[3] or 0)
+        numbers = list(range(low, high + 1, step)) if step else []
+        while not step and 0 < low <= high:
+            numbers.append(low)
+            low *= 2
+    else:
+        parts = text.split(",")
+        numbers = [int(part) for part in parts if part.strip().isdigit() and len(part.strip()) < 10]
+        numbers = numbers if len(numbers) == len(parts) else []
+    if not numbers or min(numbers) < 1 or len(numbers) > MOST_COUNTS:
+        reason = f"must be counts, at most {MOST_COUNTS}: a list or a range"
+        raise InputError("gpus", text, "--gpus", reason, legal=["8,16,32", "8..512", "8..64:8"])
+    return numbers

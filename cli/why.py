@@ -1,0 +1,44 @@
+"""`why`: what a change costs when it is forced on a plan."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from . import options
+from .errors import NO, OK
+from .voice import Voice
+
+
+def why(
+    plan: Annotated[str, typer.Argument(metavar="PLAN", help="A plan.json of `plan -o`, or - for stdin.")],
+    changes: Annotated[list[str], typer.Argument(metavar="KEY=VALUE...", help="Fields of the request.")],
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
+    no_color: options.NoColor = False,
+) -> int:
+    """Force a change on a plan: what it costs and why.
+
+    Names the time terms that grow and the limit that binds.
+    """
+    from ..plans import as_json as json_text
+    from ..plans import read_plan
+    from ..plans.settings import parsed, settings_in
+    from .answers_text import why_text
+
+    voice = Voice(as_json, quiet, verbose, no_color)
+    settings = [parsed(one) for text in changes for one in settings_in(text)]
+    given = read_plan(plan)
+    from ..solver import why as forced  # after the input: bad input is told without loading the solver
+
+    found = forced(given, {field: value for field, value, _ in settings})
+    if voice.as_json:
+        voice.data(json_text(found))
+    else:
+        voice.data(why_text(found, "the plan already is the best one with it"))
+        if found.forced is not None and not found.held:
+            words = " ".join(f"--set {field}={value}" for field, value, _ in settings)
+            voice.hint(f"plan with it: shardwise plan REQUEST {words}")
+    return OK if found.forced is not None else NO

@@ -1,0 +1,214 @@
+"""Cures: small changes after which a plan exists, each found by solving again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+from typing import Any
+
+from ..inputs import InputError
+from ..models.backend import backend, moment_bytes
+from ..models.divisors import divisors_of
+from ..models.recipe import losses
+from ..models.strategy import BACKENDS
+from ..plans import Conflict, Cure, Request
+from ..plans.report import seconds
+from .feasible import feasible
+from .search import Found, Outcome, Search
+
+MOST_NODES = 64
+"""Times the nodes of the request that a cure looks at, at most."""
+
+CURE_SECONDS = 10.0
+"""Deterministic seconds of the search behind one cure."""
+
+SHORTEST = 512
+"""Tokens a sequence is cut to, at the least."""
+
+Change = tuple[str, Any, str]
+"""(dotted field, value to try, what it means)."""
+
+
+def cures(request: Request, conflict: tuple[Conflict, ...]) -> tuple[Cure, ...]:
+    """Changes that make `request` feasible: without new cards first, then fewest cards, then step time.
+
+    Single changes; pairs where no single one without new cards is enough; more nodes with one change
+    where neither helps.
+    """
+    singles = list(_changes(request, conflict))
+    found = [cure for change in singles if (cure := _cured(request, change))]
+    if not found:
+        pairs = combinations([change for change in singles if change[0] in _paired(request)], 2)
+        found = [cure for pair in pairs if pair[0][0] != pair[1][0] and (cure := _cured(request, *pair))]
+    more = _more_nodes(request)
+    if more is None and not found:
+        wider = [_more_nodes(request, change) for change in singles if change[0].startswith("choose.")]
+        found += [cure for cure in wider if cure]
+    found += [more] if more else []
+    return tuple(sorted(found, key=_rank))
+
+
+def _rank(cure: Cure) -> tuple[int, bool, float, str]:
+    """Fewest new cards first, then what leaves the job and its safety as they are, then step time."""
+    risky = "training." in cure.set or "limits.memory_margin" in cure.set
+    return cure.new_gpus, risky, cure.resulting_step_seconds, cure.set
+
+
+def _paired(request: Request) -> set[str]:
+    """Fields that a pair of changes may touch: knobs, limits and the optimizer."""
+    knobs = {f"choose.{name}" for name in type(request.choose).model_fields}
+    return knobs | {f"limits.{name}" for name in type(request.limits).model_fields} | {"training.optimizer"}
+
+
+def _changes(request: Request, conflict: tuple[Conflict, ...]) -> Iterator[Change]:
+    yield from _freed(request)
+    yield from _loosened(request)
+    yield from _lighter(request)
+    limits = {member.limit for member in conflict}
+    if "limits.max_step_seconds" in limits:
+        yield from _faster(request)
+    if "training.sequence_length" in limits:
+        yield from _shorter(request)
+    if limits & {"training.global_batch_size", "cluster.gpus"}:
+        yield from _other_batches(request)
+
+
+def _freed(request: Request) -> Iterator[Change]:
+    """Each narrowed knob left free, each rule left out."""
+    for name in type(request.choose).model_fields:
+        if name != "rules" and getattr(request.choose, name):
+            yield f"choose.{name}", None, f"leave {name} free"
+    rules = request.choose.rules
+    for rule in rules:
+        yield "choose.rules", [other for other in rules if other != rule], f'drop the rule "{rule}"'
+
+
+def _loosened(request: Request) -> Iterator[Change]:
+    """Each limit of the request without its bite."""
+    limits = request.limits
+    if limits.max_step_seconds is not None:
+        yield "limits.max_step_seconds", None, "take as long as the fastest plan needs"
+    if limits.tensor_parallel_within not in (None, "spine"):
+        yield "limits.tensor_parallel_within", "spine", "let tensor parallel span more"
+    if limits.host_memory_bytes is not None:
+        whole = request.cluster.node.host_memory_bytes
+        yield "limits.host_memory_bytes", whole, "use all of the node's host memory"
+    if limits.memory_margin > 0:
+        yield "limits.memory_margin", 0.0, "accept a risky fit: keep no memory free"
+
+
+def _lighter(request: Request) -> Iterator[Change]:
+    """Lighter states: gradients in bf16, optimizers that keep less, or one the backend runs at all."""
+    if request.choose.gradient_dtype is None:
+        yield "choose.gradient_dtype", "bf16", "keep gradients in bf16"
+    allowed = [backend(name) for name in request.choose.backend or BACKENDS]
+    if request.choose.loss_kernel is None:
+        kernels = {kernel for known in allowed for kernel in known.loss_kernels}
+        yield "choose.loss_kernel", min(kernels, key=_loss_bytes), "compute the loss in pieces"
+    if moment_bytes("adamw-8bit") < moment_bytes(request.training.optimizer):
+        yield "training.optimizer", "adamw-8bit", "keep the optimizer's moments in 8 bits"
+    if not any(request.training.optimizer in known.optimizers for known in allowed):
+        yield "training.optimizer", "adamw", "train with AdamW"
+
+
+def _loss_bytes(kernel: str) -> tuple[float, str]:
+    return losses()[kernel].bytes_per_entry, kernel
+
+
+def _faster(request: Request) -> Iterator[Change]:
+    """8-bit arithmetic where the card has it and the request does not name another."""
+    if request.choose.precision is None:
+        for precision in ("fp8", "mxfp8"):
+            if request.cluster.node.gpu.peak_flops_per_s(precision) is not None:
+                yield "choose.precision", precision, "multiply in 8 bits (prove convergence first)"
+
+
+def _shorter(request: Request) -> Iterator[Change]:
+    """The longest half, quarter, ... of the sequence for which a plan exists."""
+    length = request.training.sequence_length // 2
+    while length >= SHORTEST:
+        if feasible(request.changed({"training.sequence_length": length})):
+            yield "training.sequence_length", length, "train on shorter sequences"
+            return
+        length //= 2
+
+
+def _other_batches(request: Request) -> Iterator[Change]:
+    """The nearest smaller and larger batch for which a plan exists."""
+    batch, cards = request.training.global_batch_size, request.cluster.gpus
+    steps = divisors_of(cards)
+    below = sorted({batch // s * s for s in steps if 0 < batch // s * s < batch}, reverse=True)
+    above = sorted({-(-batch // s) * s for s in steps if batch % s})
+    for sizes in (below, above):
+        for size in sizes:
+            if feasible(request.changed({"training.global_batch_size": size})):
+                yield "training.global_batch_size", size, "take the nearest batch that the cards divide"
+                break
+
+
+def _cured(request: Request, *changes: Change, new_gpus: int = 0) -> Cure | None:
+    """The cure that `changes` make together, or None where they do not."""
+    fields = {field: value for field, value, _ in changes}
+    outcome = _solved(request, fields)
+    if outcome is None or outcome.best is None:
+        return None
+    found = outcome.best
+    to = [_value_to_set(field, value, found) for field, value, _ in changes]
+    return Cure(
+        change=" and ".join(words for _, _, words in changes),
+        set=",".join(f"{field}={value}" for (field, _, _), value in zip(changes, to, strict=True)),
+        from_="; ".join(_now(request, field) for field, _, _ in changes),
+        to="; ".join(to),
+        new_gpus=new_gpus,
+        proved=outcome.proved,
+        resulting_step_seconds=seconds(found.step_ns),
+    )
+
+
+def _solved(request: Request, fields: dict[str, Any]) -> Outcome | None:
+    """The search of the request with `fields` changed; None where nothing fits or a field cannot be so."""
+    if not _fits(request, fields):
+        return None
+    return Search(request.changed(fields), CURE_SECONDS).run()
+
+
+def _more_nodes(request: Request, *also: Change) -> Cure | None:
+    """The least number of nodes for which a plan exists: doublings, then between the last two."""
+    now = 0 if request.cluster.cards is not None else request.cluster.nodes
+    fields = {field: value for field, value, _ in also}
+    high = max(1, now * 2)
+    while not _fits(request, fields | {"cluster.nodes": high}):
+        high *= 2
+        if high > max(now, 1) * MOST_NODES:
+            return None
+    low = max(high // 2, now) + 1
+    between = range(low, high) if high <= MOST_NODES else range(0)
+    nodes = next((n for n in between if _fits(request, fields | {"cluster.nodes": n})), high)
+    new = nodes * request.cluster.node.gpus - request.cluster.gpus
+    return _cured(request, *also, ("cluster.nodes", nodes, "take more nodes"), new_gpus=new)
+
+
+def _fits(request: Request, changes: dict[str, Any]) -> bool:
+    try:
+        return feasible(request.changed(changes)) is True
+    except InputError:
+        return False
+
+
+def _value_to_set(field: str, value: Any, found: Found) -> str:
+    """What to write after --set: for a freed knob or deadline what the best plan took."""
+    table, _, name = field.partition(".")
+    if table == "choose" and name != "rules":
+        taken = getattr(found.strategy, name)
+        return str(taken).lower() if isinstance(taken, bool) else str(taken)
+    if field == "limits.max_step_seconds":
+        return str(-(-found.step_ns // 10**6) / 1000)
+    return str(value)
+
+
+def _now(request: Request, field: str) -> str:
+    table, _, name = field.partition(".")
+    value = getattr(getattr(request, table), name)
+    if isinstance(value, tuple):
+        return ", ".join(str(v) for v in value)
+    return "free" if value is None else str(value)

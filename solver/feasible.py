@@ -1,0 +1,125 @@
+"""Whether any plan exists: no objective, the first plan that keeps every limit ends the search."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ..costs.columns import Bools, Ints, Strategies
+from ..plans import Request
+from .bounds import NEVER, can_fit, layers_by_kind, time_bound, within
+from .coefficients import Coefficients, capacity_kib, host_capacity_kib
+from .engine import cp_model, new_solver
+from .leaf import Leaf
+from .options import row_options
+from .search import OPTION_SECONDS, SPAN_FACTOR
+from .space import cut_by, rows
+from .uniform import uniform
+
+SECONDS = 0.2
+"""Deterministic seconds for option tables of rows that the bounds leave open."""
+
+FIRST, LATER = 64, 2048
+"""Rows priced at once: those that promise most first, then the rest."""
+
+
+def feasible(request: Request) -> bool | None:
+    """Whether some plan keeps every limit of `request`; None where `SECONDS` did not settle it.
+
+    Even plans are tried first, rows that need least memory before others; what the bounds leave open is
+    settled stage by stage by CP-SAT without an objective. Raises `InputError` for a rule outside the
+    grammar.
+    """
+    deadline = request.limits.max_step_seconds
+    limit = NEVER - 1 if deadline is None else int(deadline * 1e9)
+    strategies = _allowed(request)
+    open_rows: list[tuple[Coefficients, int]] = []
+    for some in _batches(_leanest_first(strategies)):
+        part = Coefficients(request, strategies.take(some))
+        fits = can_fit(part) & host_can_hold(part)
+        if deadline is not None:
+            fits &= within(part, time_bound(part), limit)
+        if (np.where(fits, uniform(part), NEVER) <= limit).any():
+            return True
+        open_rows += [(part, int(row)) for row in np.flatnonzero(fits)]
+    return _settled(open_rows, limit)
+
+
+def _settled(open_rows: list[tuple[Coefficients, int]], limit_ns: int) -> bool | None:
+    """Whether one of the open rows has a plan; None where the time for that ran out."""
+    spent = 0.0
+    for part, row in open_rows:
+        if spent > SECONDS:
+            return None
+        stages = int(part.strategies.pipeline_parallel[row])
+        spent += OPTION_SECONDS * (SPAN_FACTOR * stages if len(part.request.model.kinds) > 1 else 1)
+        if _has_plan(part, row, limit_ns):
+            return True
+    return False
+
+
+def host_can_hold(part: Coefficients) -> Bools:
+    """Rows whose hosts are not proved too small; sound, not complete.
+
+    All stages together hold every layer, so what exceeds the sum of their cards must move to the hosts, at
+    the best ratio of card to host bytes of any kind of layer; all cards of all nodes share that.
+    """
+    s, count = part.strategies, layers_by_kind(part)
+    p = s.pipeline_parallel
+    held = np.arange(part.in_flight.shape[1])[None, :] < p[:, None]
+    least = np.where(held, part.in_flight, 2**30).min(axis=1)
+    over = np.zeros(len(s))
+    ratio = np.full(len(s), np.inf)
+    for total in part.memory.values():
+        eased = np.minimum(np.minimum(total.flight["full"], total.flight["selective"]), 0)
+        used = _all_stages(total.stage, p, count) + least * (
+            _all_stages(total.flight, p, count) + eased @ count // s.virtual_pipeline
+        )
+        relief = -total.stage["offloaded"]
+        each = np.where(relief > 0, part.host.stage["offloaded"] / np.maximum(relief, 1), np.inf)
+        over = np.maximum(over, used - p * capacity_kib(part.request))
+        ratio = np.minimum(ratio, each.min(axis=1))
+    moved = np.where(over > 0, over * np.where(np.isfinite(ratio), ratio, 0.0), 0.0)
+    need = (_all_stages(part.host.stage, p, count) + moved) * (part.request.cluster.gpus // p)
+    hosts = part.request.cluster.nodes * host_capacity_kib(part.request, part.layout)
+    fits: Bools = ~s.is_("offload_optimizer", "cpu") | (need <= hosts + 1)
+    return fits
+
+
+def _all_stages(piece: dict[str, Ints], stages: Ints, count: Ints) -> Ints:
+    """A sum over all stages of a row that hold `count` layers of each kind."""
+    total: Ints = piece["fixed"] * stages + piece["first"] + piece["last"] + piece["layer"] @ count
+    return total
+
+
+def _allowed(request: Request) -> Strategies:
+    """Rows that obey the request's rules and limits on knobs."""
+    strategies = rows(request)
+    keep = np.ones(len(strategies), dtype=np.bool_)
+    for mask in cut_by(request, strategies).values():
+        keep &= mask
+    return strategies.take(keep)
+
+
+def _leanest_first(s: Strategies) -> Ints:
+    """Indices of rows, those likely to need least memory of a card first; ties in their own order."""
+    split = s.tensor_parallel * s.pipeline_parallel * np.where(s.zero_stage > 0, s.shard_group_size, 1)
+    order: Ints = np.lexsort((-s.zero_stage, -split, -s.offload_optimizer, s.micro_batch_size))
+    return order
+
+
+def _batches(order: Ints) -> Iterator[Ints]:
+    yield order[:FIRST]
+    for start in range(FIRST, len(order), LATER):
+        yield order[start : start + LATER]
+
+
+def _has_plan(part: Coefficients, row: int, limit_ns: int) -> bool:
+    """Whether the stages of a row can hold all layers on card and host within the limit."""
+    options = row_options(part, row, limit_ns)
+    if options is None:
+        return False
+    solver = new_solver(None)
+    found = solver.solve(Leaf(options, limit_ns).model)
+    return bool(found in (cp_model().OPTIMAL, cp_model().FEASIBLE))

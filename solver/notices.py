@@ -1,0 +1,116 @@
+"""Warnings beside an answer: what a person should know before starting, each with what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..costs import Ledger
+from ..costs.law import law
+from ..hardware import Cluster
+from ..models import Strategy, Transformer
+from ..models.backend import backend
+from ..models.divisors import padded_vocabulary
+from ..plans import Notice, Request
+from ..plans.report import host_limit_bytes, seconds
+
+COMM_WARNING = 0.3
+"""Share of the step above which exposed communication is worth a warning."""
+
+
+def notices(request: Request, ledger: Ledger, strategy: Strategy) -> tuple[Notice, ...]:
+    """What a person should know before starting this strategy."""
+    found = [*topology_notices(request.cluster), *_of_model(request.model, strategy)]
+    found += [*_card_notice(ledger), *_host_notice(request, ledger)]
+    if ledger.comm_ns > COMM_WARNING * ledger.step_ns:
+        found.append(_communication(request, ledger))
+    if strategy.offload_optimizer == "cpu":
+        gib = ledger.host_node_kib / 2**20
+        found.append(
+            Notice(
+                code="offload",
+                message=f"optimizer states live in host memory: {gib:.0f} GiB a node",
+                hint="the step rests on the host's memory bandwidth; bind cores to ranks and measure",
+            )
+        )
+    return tuple(found)
+
+
+def topology_notices(cluster: Cluster) -> tuple[Notice, ...]:
+    """What the source of the cluster did not show, so that no guess passes unseen."""
+    hint = "say what is missing under [cluster], or paste the whole text"
+    return tuple(Notice(code="topology", message=note, hint=hint) for note in cluster.notes)
+
+
+def _card_notice(ledger: Ledger) -> Iterator[Notice]:
+    """The worst card too full, or nearly."""
+    share = 100 * ledger.peak_kib / ledger.usable_kib
+    entry = ledger.stages[ledger.peak_stage]
+    largest = max(entry.terms_kib, key=lambda name: entry.terms_kib[name]).replace("_", " ")
+    if share > 100:
+        yield Notice(
+            code="card-too-small",
+            message=f"the worst card would need {share:.0f} % of its usable memory",
+            hint=f"its largest term is {largest}; `shardwise plan` for the same request finds what fits",
+        )
+    elif ledger.peak_kib > law("risky_share") * ledger.usable_kib:
+        yield Notice(
+            code="risky-memory",
+            message=f"the worst card is filled to {share:.0f} % of its usable memory: risky",
+            hint="runs above 92 % are known to crash later; limits.memory_margin=0.08 keeps plans below that",
+        )
+
+
+def _host_notice(request: Request, ledger: Ledger) -> Iterator[Notice]:
+    """A node's host memory too full, or nearly."""
+    limit, used = host_limit_bytes(request, ledger), ledger.host_node_kib * 1024
+    if used <= law("risky_share") * limit:
+        return
+    code, word = ("host-too-small", "would need") if used > limit else ("risky-host", "fills")
+    yield Notice(
+        code=code,
+        message=f"offloaded states {word} {100 * used / max(limit, 1):.0f} % of a node's usable host memory",
+        hint="more nodes, a lighter optimizer or fewer offloaded layers relieve the host",
+    )
+
+
+def _communication(request: Request, ledger: Ledger) -> Notice:
+    """Exposed communication above `COMM_WARNING`: the axis and the link it waits for."""
+    terms = {name: ns for name, ns in ledger.terms_ns.items() if "_comm" in name}
+    worst = max(terms, key=lambda name: terms[name])
+    axis, tier = _AXES.get(worst, worst), _tier_of(ledger, worst)
+    link = request.cluster.tiers().named(tier)
+    rate = f" ({link.bandwidth_bytes_per_s / 1e9:,.4g} GB/s a card)" if link else ""
+    return Notice(
+        code="communication",
+        message=f"{100 * ledger.comm_ns / ledger.step_ns:.0f} % of the step is exposed communication",
+        hint=f"{seconds(terms[worst]):.3g} s of it are {axis.replace('_', ' ')} over the {tier}{rate}: keep "
+        "that axis inside a faster tier, take a larger batch a card, or a faster link",
+    )
+
+
+def _of_model(model: Transformer, strategy: Strategy) -> Iterator[Notice]:
+    """What its file says beside sizes, and a vocabulary that is padded."""
+    for note in model.notes:
+        yield Notice(code="model", message=note, hint=f"shardwise show model {model.source or model.name}")
+    multiple = backend(strategy.backend).vocab_multiple
+    size = padded_vocabulary(model.vocab_size, strategy.tensor_parallel, multiple)
+    if size > model.vocab_size:
+        unit = f"{multiple} * tensor_parallel {strategy.tensor_parallel}"
+        yield Notice(
+            code="vocabulary",
+            message=f"the vocabulary of {model.vocab_size:,} is padded to {size:,}, a multiple of {unit}",
+            hint="the rows are counted in memory; a checkpoint of another padding does not load as it is",
+        )
+
+
+_AXES = {
+    "tensor_comm": "tensor_parallel",
+    "context_comm": "context_parallel",
+    "expert_comm": "expert_parallel",
+    "pipeline_comm": "pipeline_parallel",
+    "data_comm_exposed": "shard_group",
+}
+
+
+def _tier_of(ledger: Ledger, term: str) -> str:
+    return ledger.placement.get(_AXES.get(term, ""), "network")

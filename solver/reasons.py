@@ -1,0 +1,204 @@
+"""A clash in sentences: because these limits hold so much is needed; because there is no more, none fits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+from ..costs import Ledger
+from ..models import Strategy
+from ..models.backend import backend
+from ..models.strategy import Stage
+from ..plans import Conflict, Request
+from ..plans.quantity import gib
+from ..plans.report import host_limit_bytes, price, seconds
+from .alternatives import best
+from .coefficients import Coefficients
+from .members import CARD, CARDS, HOST, without
+from .no_rows import no_rows
+from .software import refusals
+from .space import rows
+from .uniform import shortage, uniform_counts
+
+Limits = dict[str, Conflict]
+"""Members of a clash by name; rules by their text too."""
+
+SHOWN = 4
+"""Terms of memory and backends named in one sentence."""
+
+
+def reasons(request: Request, conflict: tuple[Conflict, ...]) -> tuple[str, ...]:
+    """Sentences that lead from the members of a clash to the conclusion."""
+    limits = {
+        (member.limit if member.limit != "choose.rules" else f"choose.rules: {member.value}"): member
+        for member in conflict
+    }
+    if not conflict:
+        told = dict.fromkeys(reason for _, reason in refusals(request))
+        return tuple(told) or ("no backend runs this model on these cards",)
+    if CARD in limits or "limits.memory_margin" in limits:
+        return tuple(_too_large(request, limits))
+    if HOST in limits or "limits.host_memory_bytes" in limits:
+        return tuple(_host_full(request, limits))
+    if "limits.max_step_seconds" in limits:
+        return tuple(_too_slow(request, limits))
+    return tuple(_no_layout(request, limits))
+
+
+def because(members: Iterable[Conflict], *told: str) -> str:
+    """Because a, b and c: of the members not `told` elsewhere; empty where there is none."""
+    words = [phrase(member) for member in members if member.limit not in told]
+    if not words:
+        return ""
+    listed = words[0] if len(words) == 1 else ", ".join(words[:-1]) + " and " + words[-1]
+    return f"Because {listed}, "
+
+
+def phrase(member: Conflict) -> str:
+    """A limit as the middle of a sentence, with its number and its origin."""
+    name, value, origin = member.limit.rpartition(".")[2], member.value, f"({member.origin})"
+    if member.limit == "limits.memory_margin":
+        return f"{100 * float(value):.0f} % of the card stay free {origin}"
+    if member.limit in (CARD, HOST, "limits.host_memory_bytes"):
+        return f"{'a card' if member.limit == CARD else 'a host'} offers {gib(int(value))} {origin}"
+    number = f"{int(value):,}" if value.isdigit() else value
+    return f"{_WORDS.get(member.limit, name + ' is {}').format(number)} {origin}"
+
+
+_WORDS = {
+    CARDS: "there are {} cards",
+    "training.sequence_length": "a sequence has {} tokens",
+    "training.global_batch_size": "a step takes {} sequences",
+    "training.optimizer": "the optimizer is {}",
+    "choose.rules": 'the rule "{}" holds',
+    "limits.max_step_seconds": "a step may take {} s",
+    "limits.tensor_parallel_within": "tensor parallel stays within one {}",
+}
+
+
+def _upper(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _too_large(request: Request, limits: Limits) -> Iterator[str]:
+    """A card is too small: what the leanest layout needs, by term, against what the card offers."""
+    host = HOST in limits or "limits.host_memory_bytes" in limits
+    found = leanest(request.changed({"choose.offload_optimizer": "none"})) if host else None
+    found = found or leanest(request)
+    head = because(limits.values(), *_MEMORIES)
+    if found is None:
+        yield _upper(f"{head}no layout keeps within the memory of a card")
+    else:
+        strategy, ledger = found
+        entry = ledger.stages[ledger.peak_stage]
+        terms = sorted(entry.terms_kib.items(), key=lambda term: -term[1])[:SHOWN]
+        parts = ", ".join(f"{name.replace('_', ' ')} {kib / 2**20:.1f}" for name, kib in terms)
+        yield _upper(
+            f"{head}the leanest layout ({_words(strategy)}) needs {entry.total_kib / 2**20:.1f} GiB a card: "
+            f"{parts}"
+        )
+    need = _host_need(request, limits) if host else ""
+    if need:
+        yield _upper(f"and because {phrase(_host_member(limits))}, host memory is no way out: {need}")
+    yield _upper(f"{_offered(request)}, no layout fits")
+
+
+def _offered(request: Request) -> str:
+    gpu = request.cluster.node.gpu
+    origin = request.origin("cluster.preset")
+    margin = request.limits.memory_margin
+    told = f"and because a {gpu.name} offers {gib(gpu.memory_usable_bytes)} ({origin})"
+    if not margin:
+        return told
+    kept = gib((1.0 - margin) * gpu.memory_usable_bytes)
+    return (
+        f"{told}, of which {100 * margin:.0f} % stay free ({request.origin('limits.memory_margin')}): {kept}"
+    )
+
+
+def _words(strategy: Strategy) -> str:
+    """The knobs of a lean layout that matter for its memory."""
+    degrees = {"tp": strategy.tensor_parallel, "pp": strategy.pipeline_parallel}
+    degrees |= {"cp": strategy.context_parallel, "ep": strategy.expert_parallel}
+    parts = [strategy.backend, f"zero {strategy.zero_stage}"]
+    parts += [f"{name} {degree}" for name, degree in degrees.items() if degree > 1]
+    parts += [f"micro-batch {strategy.micro_batch_size}", f"recompute {strategy.recompute}"]
+    offloaded = strategy.offload_optimizer != "none"
+    return ", ".join([*parts, "optimizer in host memory" if offloaded else "all states on the card"])
+
+
+def leanest(request: Request) -> tuple[Strategy, Ledger] | None:
+    """The even layout that needs least memory of a card, all recomputed and offloaded that may be."""
+    coefficients = Coefficients(request, rows(request))
+    if not len(coefficients.strategies):
+        return None
+    lack = shortage(coefficients)
+    strategy = _leaned(request, coefficients, int(lack.argmin()))
+    return strategy, price(request, [strategy])[0]
+
+
+def _leaned(request: Request, coefficients: Coefficients, row: int) -> Strategy:
+    """The strategy of a row with even stages, the strongest recompute allowed and everything offloaded."""
+    knobs = coefficients.strategies.row(row)
+    words = [w for w in request.choose.recompute or ("full", "selective", "none")]
+    able = [
+        w for w in ("full", "selective", "none") if w in words and w in backend(knobs["backend"]).recompute
+    ]
+    word, chunks = (able or ["none"])[0], knobs["virtual_pipeline"]
+    offloaded = knobs["offload_optimizer"] != "none"
+    stages = [
+        Stage(
+            layers=layers * chunks,
+            recompute_full_layers=layers * chunks if word == "full" else 0,
+            recompute_selective_layers=layers * chunks if word == "selective" else 0,
+            offloaded_layers=layers * chunks if offloaded else 0,
+        )
+        for layers in uniform_counts(request.model.layers // chunks, knobs["pipeline_parallel"])
+    ]
+    return Strategy(**knobs, stages=tuple(stages))
+
+
+def _host_full(request: Request, limits: Limits) -> Iterator[str]:
+    """The host is too small: what the fastest layout would keep there, against what a node offers."""
+    head = because(limits.values(), *_MEMORIES)
+    need = _host_need(request, limits)
+    yield _upper(f"{head}{need}" if need else f"{head}states offloaded to the host fit no layout")
+    yield _upper(f"and because {phrase(_host_member(limits))}, no layout fits")
+
+
+_MEMORIES = (HOST, "limits.host_memory_bytes", CARD, "limits.memory_margin")
+
+
+def _host_member(limits: Limits) -> Conflict:
+    return limits[HOST] if HOST in limits else limits["limits.host_memory_bytes"]
+
+
+def _host_need(request: Request, limits: Limits) -> str:
+    """What the fastest layout would keep in host memory if there were enough; empty where none fits."""
+    free = next(without(request, [_host_member(limits)]))
+    found = best(free, {})
+    if found is None:
+        return ""
+    need = price(free, [found.strategy])[0].host_node_kib * 1024
+    share = host_limit_bytes(request, price(request, [found.strategy])[0])
+    return (
+        f"the fastest layout with states in host memory ({_words(found.strategy)}) keeps {gib(need)} a node "
+        f"there, and {gib(share)} may be used"
+    )
+
+
+def _too_slow(request: Request, limits: Limits) -> Iterator[str]:
+    """The deadline is too short: the fastest step without it."""
+    deadline = limits["limits.max_step_seconds"]
+    found = best(request, {"limits.max_step_seconds": None})
+    head = because(limits.values(), "limits.max_step_seconds")
+    if found is not None:
+        yield _upper(f"{head}the fastest layout that fits takes {seconds(found.step_ns):.3f} s a step")
+    yield _upper(f"and because {phrase(deadline)}, no layout is in time")
+
+
+def _no_layout(request: Request, limits: Limits) -> Iterator[str]:
+    """Knobs, shape, cards and batch leave no row: the details that say why, then the members."""
+    details = (reason for field, reason in no_rows(request) if field in limits or "choose.backend" in limits)
+    yield from islice(dict.fromkeys(details), SHOWN)
+    yield _upper(f"{because(limits.values())}no layout is left")
