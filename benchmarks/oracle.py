@@ -79,7 +79,9 @@ def _line(record: Record) -> dict[str, Any]:
         },
         "total": _beside(sum(moments[peak].values()), record.number("total_gib")),
         "params": _beside(_of(moments[peak], "weights", "gathered_units"), record.number("params_gib")),
-        "optimizer": _beside(_of(moments[peak], "optimizer", "step_copy"), record.number("optim_gib")),
+        "optimizer": _beside(
+            _of(moments[peak], "optimizer", "step_copy", "step_temporary"), record.number("optim_gib")
+        ),
         "activations": _beside(_after_forward(ledger), record.number("act_after_fwd_gib")),
     }
 

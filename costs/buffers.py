@@ -106,7 +106,8 @@ def unit_bytes(layout: Layout) -> Held:
 def _gather_terms(layout: Layout, moment: str) -> list[Term]:
     """FSDP2 units: the root and, without resharding, all layers; two layers in the backward.
 
-    The root is gathered from the forward on and freed at the end of the backward.
+    The root is gathered from the forward on and freed at the end of the backward; where embedding and head
+    are units of their own (`keeps_root`), only the head is gathered, at the loss.
     """
     rows = _fsdp_rows(layout)
     kept = rows & (layout.strategies.zero_stage == 2)
@@ -114,7 +115,9 @@ def _gather_terms(layout: Layout, moment: str) -> list[Term]:
     weights = unit_bytes(layout)
     keep = np.where(kept & inside, 1.0, 0.0)
     pair = np.where(rows & ~kept, 2.0, 0.0) * weights.layer.max(axis=1)
-    root = weights.scaled(np.where(rows & inside, 1.0, 0.0))
+    whole = keeps_root(layout)
+    first = np.where(rows & inside & whole, weights.first, 0.0)
+    last = np.where(rows & inside & (whole | (moment == "forward")), weights.last, 0.0)
     return [
         Term(
             "gathered_units",
@@ -123,12 +126,19 @@ def _gather_terms(layout: Layout, moment: str) -> list[Term]:
             kib(
                 layer=keep[:, None] * weights.layer,
                 fixed=pair if moment == "backward" else np.zeros(len(pair)),
-                first=root.first,
-                last=root.last,
+                first=first,
+                last=last,
             ),
         ),
         _unsharded_gradients(layout, moment),
     ]
+
+
+def keeps_root(layout: Layout) -> Bools:
+    """Rows whose embedding and head are one unit that stays gathered."""
+    whole = np.array([stack(name).keeps_root for name in stack_names()])
+    found: Bools = whole[layout.strategies.software_stack]
+    return found
 
 
 def _unsharded_gradients(layout: Layout, moment: str) -> Term:
@@ -156,7 +166,7 @@ def _unsharded_gradients(layout: Layout, moment: str) -> Term:
             layer=whole[:, None] * layer,
             fixed=np.where(rows, unit, 0.0),
             first=np.where(rows, first * trained.first, 0.0),
-            last=np.where(rows, last * trained.last, 0.0),
+            last=np.where(rows & keeps_root(layout), last * trained.last, 0.0),
         ),
     )
 

@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..models.backend import backend
-from ..models.recipe import Recipe
+from ..models.recipe import Recipe, recipe
+from ..models.stack import stack, stack_names
 from ..models.strategy import BACKENDS, GRADIENT_DTYPES, PRECISIONS
 from .columns import Bools, Floats, Ints
+from .law import law
 from .layout import Layout
 from .portion import Portion
 from .terms import Note, Term, kib
@@ -21,14 +23,26 @@ _GRADIENTS = Note("g N / d_g", "ZeRO paper, section 5; FSDP2: reduced shard only
 _FROZEN = Note("w N / d_w of frozen weights", "LoRA, arXiv 2106.09685; QLoRA, arXiv 2305.14314", "P")
 _IN_BACKWARD = Note("g of the largest unit", "torchtune optimizer_in_bwd; LOMO, arXiv 2306.09782", "P")
 _OPTIMIZER = Note("o N / d_o, less offloaded layers", "ZeRO paper, section 5", "P")
-_STEP = Note("step_bytes N / d_o", "DeepSpeed stage_1_and_2.py, stage3.py: fp32 gradient of the shard", "D")
+_STEP = Note(
+    "step_bytes min(N / d_o, sub-group under ZeRO-3)",
+    "DeepSpeed stage_1_and_2.py, stage3.py: fp32 gradient of the shard, under ZeRO-3 a sub-group at a time",
+    "D",
+)
+_FOREACH = Note(
+    "4 N / d_o, 2 without master weights", "PyTorch foreach Adam: one more state; FSDP memory oracle", "D"
+)
 
 
 def recipe_of(layout: Layout, row: int) -> Recipe | None:
-    """The byte recipe of one row, None where the backend has none."""
+    """The byte recipe of one row, None where the backend has none; some stacks have their own."""
     s = layout.strategies
-    return backend(BACKENDS[s.backend[row]]).recipe(
-        PRECISIONS[s.precision[row]], GRADIENT_DTYPES[s.gradient_dtype[row]], layout.training
+    precision = PRECISIONS[s.precision[row]]
+    own = stack(stack_names()[s.software_stack[row]]).recipes.get(precision)
+    known = backend(BACKENDS[s.backend[row]])
+    return (
+        recipe(own)
+        if own
+        else known.recipe(precision, GRADIENT_DTYPES[s.gradient_dtype[row]], layout.training)
     )
 
 
@@ -48,6 +62,9 @@ def per_parameter(layout: Layout, field: str) -> Floats:
                 known = backend(name).recipe(precision, dtype, layout.training)
                 found[i, j, k] = getattr(known, field) if known else 0.0
     values: Floats = found[s.backend, s.precision, s.gradient_dtype]
+    for place, name in enumerate(stack_names()):
+        for word, own in stack(name).recipes.items():
+            values[(s.software_stack == place) & s.is_("precision", word)] = getattr(recipe(own), field)
     return values
 
 
@@ -172,8 +189,29 @@ def state_terms(layout: Layout, moment: str) -> list[Term]:
     terms.append(sharded.term("optimizer", _OPTIMIZER, per_parameter(layout, "optimizer_bytes"), on_host))
     terms.append(_gradients(layout, moment))
     if moment == "step":
-        terms.append(sharded.term("step_copy", _STEP, per_parameter(layout, "step_bytes"), on_host))
+        copy = per_parameter(layout, "step_bytes") * _window(layout, sharded)
+        terms.append(sharded.term("step_copy", _STEP, copy, on_host))
+        terms.append(sharded.term("step_temporary", _FOREACH, _foreach_bytes(layout), on_host))
     return terms
+
+
+def _window(layout: Layout, sharded: Held) -> Floats:
+    """Share of a rank's parameters that the step works on at once: DeepSpeed ZeRO-3 goes by sub-groups."""
+    s = layout.strategies
+    stages = s.pipeline_parallel
+    whole = kinds_total(layout, sharded.layer) / stages + sharded.first + sharded.last
+    grouped = s.is_("backend", "deepspeed") & (s.zero_stage == 3)
+    share = law("sub_group_elements") / np.maximum(whole, 1.0)
+    return np.where(grouped, np.minimum(share, 1.0), 1.0)
+
+
+def _foreach_bytes(layout: Layout) -> Floats:
+    """Bytes a parameter of the temporary of an Adam that steps all parameters together."""
+    each = 4.0 if layout.training.master_weights else 2.0
+    adam = layout.training.optimizer in ("adamw", "adamw-bf16")
+    whole = adam and not layout.training.optimizer_in_backward
+    together = np.array([stack(name).step_kernel == "foreach" for name in stack_names()])
+    return np.where(together[layout.strategies.software_stack], each if whole else 0.0, 0.0)
 
 
 def _weights(layout: Layout, portion: Portion) -> Term:
@@ -184,7 +222,10 @@ def _weights(layout: Layout, portion: Portion) -> Term:
 
 
 def _gradients(layout: Layout, moment: str) -> Term:
-    """Gradients of the trained parameters; of one unit alone where each is used as it comes."""
+    """Gradients of the trained parameters; of one unit alone where each is used as it comes.
+
+    At the end of the backward those of FSDP's root are not reduced yet (`buffers`) unless some are kept.
+    """
     s, trained = layout.strategies, layout.trained
     each = gradient_bytes(layout)
     held = Held.of(layout, trained, sharding(layout)[1])
@@ -193,7 +234,11 @@ def _gradients(layout: Layout, moment: str) -> Term:
         alive = 1.0 if moment in ("backward", "gradients") else 0.0
         return Term("gradients", "stage", _IN_BACKWARD, kib(fixed=alive * each * unit))
     alive_rows = np.full(len(s), moment in ("gradients", "step"))
-    alive_rows |= (s.by_backend("gradients_resident") > 0) | (s.gradient_accumulation_steps > 1)
+    kept = (s.by_backend("gradients_resident") > 0) | (s.gradient_accumulation_steps > 1)
+    alive_rows |= kept
+    if moment == "gradients":
+        root = np.where(kept, 1.0, 0.0)
+        held = Held(held.layer, held.first * root, held.last * root)
     return held.term("gradients", _GRADIENTS, np.where(alive_rows, each, 0.0), gradients_offloaded(layout))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -42,8 +42,14 @@ class Stack(Frozen):
     """What an unbalanced causal split over many context ranks adds to attention, as a share of it."""
     allocator: Literal["caching", "planned"] = "caching"
     """Whether blocks are cached as they come (PyTorch) or all placed before the run (OneFlow)."""
+    step_kernel: Literal["fused", "foreach"] = "fused"
+    """How Adam steps: one kernel, or operations over all parameters together with a temporary."""
+    recipes: dict[str, str] = {}
+    """Byte recipes by precision that go before the backend's."""
     reduce_buckets: int = Field(default=1, ge=1)
     """Gradient buckets alive at once: 2 where DeepSpeed overlaps their reduction with the backward."""
+    keeps_root: bool = True
+    """Whether FSDP's root holds embedding and head and stays gathered from forward to backward."""
     loads_whole: bool = False
     """Whether each card holds all weights in 16 bits for a moment before they are sharded."""
     source: str
@@ -53,7 +59,14 @@ class Stack(Frozen):
 @cache
 def stacks() -> dict[str, Stack]:
     """All software stacks by name."""
-    return {name: Stack(name=name, **entry) for name, entry in table("stacks").items()}
+    return {name: Stack(name=name, **_inherited(name)) for name in table("stacks")}
+
+
+def _inherited(name: str) -> dict[str, Any]:
+    """An entry of the catalogue over those of its parents."""
+    entry = dict(table("stacks")[name])
+    parent = entry.pop("parent", None)
+    return {**_inherited(parent), **entry} if parent else entry
 
 
 def stack(name: str, origin: str = "software_stack") -> Stack:

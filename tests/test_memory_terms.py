@@ -11,6 +11,7 @@ from shardwise.costs.activations import saved_bytes, score_bytes
 from shardwise.costs.law import law
 from shardwise.hardware import Cluster
 from shardwise.models import Stage, Strategy, Training, Transformer
+from shardwise.models.stack import stack
 
 KIB, GIB = 1024, 2**30
 H, LAYERS, VOCABULARY = 4096, 32, 128256
@@ -28,6 +29,7 @@ def ledger(length: int = 4096, cards: int = 8, kept: int = LAYERS, **knobs: Any)
         "zero_stage": 3,
         "shard_group_size": cards,
         "reshard_after_forward": True,
+        "gradient_dtype": "fp32",
         "stages": (Stage(layers=LAYERS, recompute_full_layers=full),),
     }
     strategy = Strategy(**{**values, **knobs})
@@ -163,3 +165,80 @@ def test_a_model_built_before_it_is_cut_lies_whole_on_each_card() -> None:
 
     assert whole.load_kib * KIB == pytest.approx(weights + weights / 8 + runtime, rel=1e-4)
     assert cut.load_kib * KIB == pytest.approx(14 / 2 * weights / 8 + runtime, rel=1e-4)
+
+
+def test_adam_over_all_parameters_together_brings_a_temporary() -> None:
+    """Foreach: four more bytes a parameter of the shard, at the step alone; a fused step has none."""
+    together = ledger(kept=0)
+    fused = ledger(kept=0, software_stack="fsdp-compile-2024")
+
+    assert term(together, "step", "step_temporary") == pytest.approx(
+        4 * (LAYERS * LAYER + ROOT) / 8, abs=40 * KIB
+    )
+    assert term(together, "gradients", "step_temporary") == term(fused, "step", "step_temporary") == 0
+
+
+def test_zero3_steps_a_sub_group_at_a_time() -> None:
+    """DeepSpeed ZeRO-3 on one card copies 1e9 gradients to fp32, ZeRO-2 all of them."""
+    knobs: dict[str, Any] = {
+        "backend": "deepspeed",
+        "software_stack": "deepspeed-2024",
+        "cards": 1,
+        "gradient_dtype": "bf16",
+    }
+    third = ledger(**knobs)
+    second = ledger(zero_stage=2, reshard_after_forward=False, **knobs)
+
+    assert term(third, "step", "step_copy") == pytest.approx(4e9, rel=1e-4)
+    assert term(second, "step", "step_copy") == pytest.approx(4 * (LAYERS * LAYER + ROOT), rel=1e-4)
+
+
+def test_the_roots_gradients_are_reduced_last() -> None:
+    """At the end of the backward only those of layers are shards; accumulated ones are all kept."""
+    once = ledger(kept=0)
+    twice = ledger(kept=0, gradient_accumulation_steps=2)
+
+    assert term(once, "gradients", "gradients") == pytest.approx(4 * LAYERS * LAYER / 8, rel=1e-4)
+    assert term(once, "step", "gradients") == pytest.approx(4 * (LAYERS * LAYER + ROOT) / 8, rel=1e-4)
+    assert term(twice, "gradients", "gradients") == term(twice, "step", "gradients")
+
+
+def test_embedding_and_head_may_be_units_of_their_own() -> None:
+    """torchtune: the head is gathered at the loss, neither in the backward."""
+    apart = ledger(kept=0, software_stack="torchtune-eager-2024")
+    head = VOCABULARY * H + H
+
+    assert term(apart, "forward", "gathered_units") == pytest.approx(2 * head, abs=3 * KIB)
+    assert term(apart, "backward", "gathered_units") == pytest.approx(4 * LAYER, abs=3 * KIB)
+    assert term(apart, "backward", "unsharded_gradients") == pytest.approx(6 * LAYER, abs=3 * KIB)
+
+
+def test_a_stack_may_keep_states_in_its_own_way() -> None:
+    """OneFlow in 16 bits: fp32 variables, gradients and moments, 16 bytes, where Megatron has 20."""
+    knobs: dict[str, Any] = {
+        "backend": "megatron",
+        "zero_stage": 0,
+        "shard_group_size": 1,
+        "reshard_after_forward": False,
+        "loss_kernel": "megatron",
+        "precision": "fp16",
+        "gradient_dtype": "fp16",
+    }
+    own, usual = (
+        ledger(software_stack="oneflow-2021", **knobs),
+        ledger(software_stack="megatron-2022", **knobs),
+    )
+
+    assert (own.recipe, own.recipe_bytes) == (
+        "oneflow-fp16-adam",
+        {"weights": 4, "gradients": 4, "optimizer": 8, "frozen": 0},
+    )
+    assert sum(usual.recipe_bytes.values()) == 20
+
+
+def test_a_stack_is_as_its_parent_but_for_what_it_says() -> None:
+    """Liger under DeepSpeed: times of DeepSpeed, fused layers."""
+    child, parent = stack("deepspeed-liger-2025"), stack("deepspeed-2024")
+
+    assert child.gemm_factor == parent.gemm_factor
+    assert (child.activation_set, parent.activation_set) == ("fused", "hf-eager")
