@@ -62,8 +62,8 @@ def per_parameter(layout: Layout, field: str) -> Floats:
                 known = backend(name).recipe(precision, dtype, layout.training)
                 found[i, j, k] = getattr(known, field) if known else 0.0
     values: Floats = found[s.backend, s.precision, s.gradient_dtype]
-    for place, name in enumerate(stack_names()):
-        for word, own in stack(name).recipes.items():
+    for place, own_name in enumerate(stack_names()):
+        for word, own in stack(own_name).recipes.items():
             values[(s.software_stack == place) & s.is_("precision", word)] = getattr(recipe(own), field)
     return values
 
