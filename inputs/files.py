@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
@@ -35,6 +36,8 @@ def read_text(path: str | os.PathLike[str], field: str) -> str:
         raise InputError(field, name, name, f"cannot be read: {reason}", code="no-file") from None
     if len(raw) > MAX_BYTES:
         raise InputError(field, name, name, f"is larger than {MAX_BYTES} bytes", code="too-large")
+    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise InputError(field, name, name, "is UTF-16: save it as UTF-8", code="bad-file")
     if b"\0" in raw:
         raise InputError(field, name, name, "is binary, not text", code="bad-file")
     try:
@@ -61,7 +64,8 @@ def parse_json(
         seen: dict[str, object] = {}
         for key, value in pairs:
             if key in seen:
-                raise InputError(key, value, origin, "stands twice in one object", code="bad-file")
+                where = f"{origin}{_second(text, key)}"
+                raise InputError(key, value, where, "stands twice in one object", code="bad-file")
             seen[key] = value
         return seen
 
@@ -80,6 +84,12 @@ def parse_json(
         reason = f"must hold a JSON object, not {type(found).__name__}"
         raise InputError(field, origin, origin, reason, code="bad-file")
     return found
+
+
+def _second(text: str, key: str) -> str:
+    """ ":line" of the second place where `key` stands, if it stands twice and nowhere else."""
+    places = [found.start() for found in re.finditer(re.escape(json.dumps(key)) + r"\s*:", text)]
+    return f":{text.count(chr(10), 0, places[1]) + 1}" if len(places) == 2 else ""
 
 
 def read_json(path: str | os.PathLike[str], field: str) -> dict[str, object]:

@@ -113,6 +113,8 @@ class Facts:
             found = file.letters(key, dimension.words)
         else:
             found = file.numbers(key, dimension.least, dimension.most)
+        if dimension.kind == "integer_each" and not found:
+            raise file.error(key, "is an empty list: it must give a number, or one for each layer")
         told = file.first(self.dimensions["layers"].keys) is not None
         layers = self.integer("layers") if told else len(found)
         if found and len(found) != layers:

@@ -38,6 +38,7 @@ def family_of_part(file: ConfigFile, part: Part, role: str, outer: Family) -> Fa
     """The family of a nested section: by its model_type, else the one that the composite expects."""
     table = families()
     model_type = _model_type(file)
+    _architectures(file)  # refused where they are no words
     name = part.family if model_type in ("", *outer.model_types) else table.of_model_type(model_type)
     if name is None:
         raise _unknown(file, model_type, [])

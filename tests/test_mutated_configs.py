@@ -36,7 +36,16 @@ FILES = {
     "qwen2_5_vl_7b": ("hidden_size", "vision_config.depth", "vision_config.num_heads"),
     "qwen3_5_35b_a3b": ("text_config.linear_num_key_heads", "text_config.num_experts"),
 }
-VALUES: dict[str, Any] = {"text": "many", "huge": HUGE, "negative": -5, "list": [1], "object": {"a": 1}}
+VALUES: dict[str, Any] = {
+    "text": "many",
+    "huge": HUGE,
+    "negative": -5,
+    "a part": 1.5,
+    "true": True,
+    "list": [1],
+    "nothing listed": [],
+    "object": {"a": 1},
+}
 
 
 def loaded(name: str) -> dict[str, Any]:
@@ -92,6 +101,16 @@ CONTRADICTIONS: list[tuple[str, dict[str, Any]]] = [
     ("layers without end", LLAMA | {"num_hidden_layers": 4097}),
     ("a heap of everything", LLAMA | {"head_dim": 64, "intermediate_size": 2**30, "num_hidden_layers": 4096}
      | {"hidden_size": 2**20}),
+    ("experts of nothing", loaded("mixtral_8x22b") | {"num_local_experts": []}),
+    ("widths of nothing", LLAMA | {"intermediate_size": []}),
+    ("no layers", LLAMA | {"num_hidden_layers": 0}),
+    ("no heads", LLAMA | {"num_attention_heads": 0}),
+    ("no key-value heads", LLAMA | {"num_key_value_heads": 0}),
+    ("no vocabulary", LLAMA | {"vocab_size": 0}),
+    ("no width", LLAMA | {"hidden_size": 0}),
+    ("no latent", loaded("deepseek_v3") | {"kv_lora_rank": 0}),
+    ("classes that are no words", LLAMA | {"architectures": [["LlamaForCausalLM"]]}),
+    ("classes of a section that are no words", changed(QWEN, "text_config.architectures", [[1]])),
     ("nothing", {}),
     ("a family that nobody knows", {"model_type": "resnet", "architectures": ["ResNetModel"]}),
     ("two families", LLAMA | {"model_type": "gpt2"}),
