@@ -1,8 +1,9 @@
 """Published step times and peaks against the ledger: ``python -m benchmarks.accuracy RUNS.csv...``
 
-A line a row, worst first, complete rows before imputed ones; then scores by source, overall, and for complete
-and imputed rows apart; the same with constants fitted without the source (`fitting`), and how often intervals
-drawn from the other sources hold its rows; then what was refused and why, and which stand-ins were taken.
+A line a row, worst first, complete rows before imputed ones; then scores by source, overall, for complete and
+imputed, dense and mixture-of-experts rows apart, and of each source under the constants that the others give
+(`left_out`, `fitting`), and how often intervals drawn from the other sources hold its rows; then what was
+refused and why, and which stand-ins were taken for how many rows.
 """
 
 from __future__ import annotations
@@ -11,13 +12,15 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from shardwise.runs.priced import Refusal, Run, price_jobs, read_rows
+from shardwise.runs.record import Record, read_records, words
+from shardwise.runs.rows import has_time
+
 from . import fitting
 from .face import Result, run, table
 from .fitting import studied
+from .left_out import price_left_out
 from .peaks import Peak, Peaks, coverage
-from .record import Record, read_records, words
-from .rows import has_time
-from .runs import Refusal, Run, price_jobs, read_rows
 from .scores import by_source, percent
 
 
@@ -34,7 +37,12 @@ def measure(files: Sequence[str]) -> Result:
     timed = [r for r in runs if r.measured_seconds is not None]
     return {
         "rows": _rows(records, timed, refusals),
-        "step": _scores(timed, _step),
+        "step": {
+            **_scores(timed, _step),
+            "dense": by_source(filter(None, (_step(r) for r in timed if not _routed(r)))),
+            "moe": by_source(filter(None, (_step(r) for r in timed if _routed(r)))),
+            "left_out": _scores(price_left_out(timed), _step),
+        },
         "memory": {**_scores(runs, _memory), **_memory_rows(runs, refusals), **_left_out(runs)},
         "lines": [_line(r) for r in sorted(timed, key=_worst)],
         "refusals": [
@@ -65,6 +73,10 @@ def _rows(records: Sequence[Record], timed: Sequence[Run], refusals: Sequence[Re
 def _step(r: Run) -> tuple[str, float, float] | None:
     measured = r.measured_seconds
     return (r.job.record.text("source"), r.seconds, measured) if measured else None
+
+
+def _routed(r: Run) -> bool:
+    return any(kind.feed_forward.experts for kind in r.job.transformer.kinds)
 
 
 def _memory(r: Run) -> tuple[str, float, float] | None:
@@ -125,13 +137,18 @@ _SCORES = ("rows", "mape", "median_ape", "p90_ape", "bias", "spearman")
 def text(found: Result) -> str:
     """The result as tables."""
     parts = [table(_HEAD, [[line[key] for key in _KEYS] for line in found["lines"]])]
-    for what in ("step", "memory"):
-        scores = found[what]
+    for what, scores in (
+        ("step", found["step"]),
+        ("step, source left out", found["step"]["left_out"]),
+        ("memory", found["memory"]),
+    ):
         body = [[name, *(score[key] for key in _SCORES)] for name, score in scores["by_source"].items()]
         for name, part in (
             ("all rows", scores),
             ("complete", scores["complete"]),
             ("imputed", scores["imputed"]),
+            ("dense", scores.get("dense", {"rows": 0})),
+            ("mixture of experts", scores.get("moe", {"rows": 0})),
         ):
             body += [[name, *(part[key] for key in _SCORES)]] if part["rows"] else []
         mean = scores["mape_by_source_mean"]

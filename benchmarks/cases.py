@@ -38,10 +38,10 @@ from typing import Any
 from shardwise.cli import main as shardwise
 from shardwise.inputs import InputError, read_text
 from shardwise.inputs.files import parse_json
+from shardwise.runs.record import Record, read_records
 
 from .face import Result, run, table
 from .predicates import Outcome, judge, sentence
-from .record import Record, read_records
 
 REPOSITORY = Path(__file__).parent.parent
 CASES = REPOSITORY / "benchmarks" / "data" / "cases"

@@ -15,9 +15,9 @@ from typing import Any
 
 from shardwise.inputs import InputError
 from shardwise.models import count, read_config
+from shardwise.runs.record import Record, read_records
 
 from .face import Result, run, table
-from .record import Record, read_records
 from .scores import percent
 
 PUBLISHED = ("params_billion_published", "published_billion")

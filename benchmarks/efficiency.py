@@ -16,9 +16,9 @@ import numpy as np
 
 from shardwise.hardware import Gpu, attention_curve, collective_curve, gemm_curve, gpu
 from shardwise.inputs import InputError
+from shardwise.runs.record import Record, read_records, words
 
 from .face import Result, run, table
-from .record import Record, read_records, words
 from .scores import summary
 
 COLUMNS = words("what gpu shape_or_bytes precision measured unit source")

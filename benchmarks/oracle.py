@@ -16,9 +16,9 @@ from shardwise.costs import Ledger, price
 from shardwise.hardware import Cluster
 from shardwise.inputs import InputError
 from shardwise.models import Attention, Block, FeedForward, Run, Stage, Strategy, Training, Transformer
+from shardwise.runs.record import Record, read_records, words
 
 from .face import Result, run, table
-from .record import Record, read_records, words
 from .scores import percent
 
 COLUMNS = words(

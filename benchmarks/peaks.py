@@ -16,11 +16,11 @@ from typing import Any
 from shardwise.costs.interval import ANY, Residuals, kinds_of, residuals
 from shardwise.costs.law import law
 from shardwise.models.stack import stack
+from shardwise.runs.priced import Run
+from shardwise.runs.views import GIB, LEFT_OUT, View
 
 from .fitting import LEAST_SOURCES, Constants
-from .runs import Run
 from .scores import percent
-from .views import GIB, LEFT_OUT, View
 
 SHARE = "fragmentation_share"
 SHARES = tuple(step / 200 for step in range(61))

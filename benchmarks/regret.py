@@ -16,12 +16,12 @@ from statistics import fmean
 from typing import Any
 
 from shardwise.costs.law import law
+from shardwise.runs.priced import Run, price_jobs, read_rows
+from shardwise.runs.record import read_records, words
+from shardwise.runs.views import verdict
 
 from .face import Result, run, table
-from .record import read_records, words
-from .runs import Run, price_jobs, read_rows
 from .scores import percent, spearman
-from .views import verdict
 
 SAME = words(
     """

@@ -15,9 +15,9 @@ from typing import Any
 
 from shardwise.hardware.topology import Islands, sighting_of
 from shardwise.inputs import InputError, read_text
+from shardwise.runs.record import Record, read_records
 
 from .face import Result, run, table
-from .record import Record, read_records
 
 COLUMNS = ["file", "gpus_per_node", "nics", "completeness"]
 VERDICTS = ("wrong", "refused", "right")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 import typer
 from typer.main import get_command
 
+from .calibrate import calibrate
 from .check import check
 from .compare import compare
 from .curve import curve
@@ -28,6 +29,7 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "ledger": ledger,
     "emit": emit,
     "lint": lint,
+    "calibrate": calibrate,
     "show": show,
     "list": list_,
 }

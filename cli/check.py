@@ -41,6 +41,7 @@ def check(
     optimizer: options.Optimizer = None,
     total_tokens: options.TotalTokens = None,
     oversubscription: options.Oversubscription = None,
+    site: options.Site = None,
     sets: options.Sets = None,
     strict: options.Strict = False,
     as_json: options.Json = False,
@@ -58,7 +59,15 @@ def check(
 
     voice = Voice(as_json, quiet, verbose, no_color)
     flags = options.request_flags(
-        cluster, nodes, gpus, global_batch_size, sequence_length, optimizer, total_tokens, oversubscription
+        cluster,
+        nodes,
+        gpus,
+        global_batch_size,
+        sequence_length,
+        optimizer,
+        total_tokens,
+        oversubscription,
+        site,
     )
     request = read_request(source, flags, sets or ())
     read = _configured(config, files, request)

@@ -39,6 +39,7 @@ def compare(
     optimizer: options.Optimizer = None,
     total_tokens: options.TotalTokens = None,
     oversubscription: options.Oversubscription = None,
+    site: options.Site = None,
     sets: options.Sets = None,
     output: options.Output = None,
     force: options.Force = False,
@@ -59,7 +60,15 @@ def compare(
 
     voice = Voice(as_json, quiet, verbose, no_color)
     flags = options.request_flags(
-        cluster, nodes, gpus, global_batch_size, sequence_length, optimizer, total_tokens, oversubscription
+        cluster,
+        nodes,
+        gpus,
+        global_batch_size,
+        sequence_length,
+        optimizer,
+        total_tokens,
+        oversubscription,
+        site,
     )
     if output is not None:
         refuse_taken(output, force=force)

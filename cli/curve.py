@@ -31,6 +31,7 @@ def curve(
     optimizer: options.Optimizer = None,
     total_tokens: options.TotalTokens = None,
     oversubscription: options.Oversubscription = None,
+    site: options.Site = None,
     sets: options.Sets = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
@@ -48,7 +49,15 @@ def curve(
     voice = Voice(as_json, quiet, verbose, no_color)
     numbers = counts_of(counts)
     flags = options.request_flags(
-        cluster, None, None, global_batch_size, sequence_length, optimizer, total_tokens, oversubscription
+        cluster,
+        None,
+        None,
+        global_batch_size,
+        sequence_length,
+        optimizer,
+        total_tokens,
+        oversubscription,
+        site,
     )
     request = read_request(source, flags, sets or ())
     for number in numbers:

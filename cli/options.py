@@ -52,6 +52,10 @@ Oversubscription = Annotated[
     str | None, typer.Option("--oversubscription", metavar="X", help="Leaf over spine bandwidth, 1 or more.")
 ]
 
+Site = Annotated[
+    str | None, typer.Option("--site", metavar="SITE.json", help="Constants measured here: see `calibrate`.")
+]
+
 
 def request_flags(
     cluster: str | None,
@@ -62,6 +66,7 @@ def request_flags(
     optimizer: str | None,
     total_tokens: str | None,
     oversubscription: str | None,
+    site: str | None = None,
 ) -> dict[str, object]:
     """The flags of a request by the dotted field each one sets."""
     from ..plans.sections import is_path
@@ -71,6 +76,7 @@ def request_flags(
         "cluster.nodes": nodes,
         "cluster.gpus": gpus,
         "cluster.oversubscription": oversubscription,
+        "cluster.site": site,
         "training.global_batch_size": global_batch_size,
         "training.sequence_length": sequence_length,
         "training.optimizer": optimizer,

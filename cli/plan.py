@@ -25,6 +25,7 @@ def plan(
     optimizer: options.Optimizer = None,
     total_tokens: options.TotalTokens = None,
     oversubscription: options.Oversubscription = None,
+    site: options.Site = None,
     sets: options.Sets = None,
     time_limit: options.TimeLimit = None,
     top: Annotated[str, typer.Option("--top", metavar="N", help="Other layouts shown.")] = "3",
@@ -49,7 +50,15 @@ def plan(
 
     voice = Voice(as_json, quiet, verbose, no_color)
     flags = options.request_flags(
-        cluster, nodes, gpus, global_batch_size, sequence_length, optimizer, total_tokens, oversubscription
+        cluster,
+        nodes,
+        gpus,
+        global_batch_size,
+        sequence_length,
+        optimizer,
+        total_tokens,
+        oversubscription,
+        site,
     )
     shown = whole_of(top, "--top", least=0)
     limit = seconds_of(time_limit, "--time-limit")

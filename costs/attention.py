@@ -32,8 +32,8 @@ def _fused(layout: Layout, block: Block) -> tuple[Floats, Floats]:
     FLOPs: 2 T span (q + o) / t over the causal (or windowed) half. The forward runs at the measured
     forward speed; the backward is 2.5 forwards at the measured forward-and-backward speed. Under
     context parallel, blocks of sequence_length / (2 c) set the speed (zig-zag balance). Packed documents
-    attend within themselves, and are as long as they are. A card that
-    slows products in training slows attention alike.
+    attend within themselves, and are as long as they are. A card whose clock falls under products slows
+    attention too, if less: it draws less power.
     """
     attention = block.attention
     sequence = layout.training.attended_length
@@ -44,7 +44,7 @@ def _fused(layout: Layout, block: Block) -> tuple[Floats, Floats]:
     head = float(attention.head_dim + attention.rope_head_dim)
     width = attention.query_width + attention.output_width
     flops = 2.0 * layout.tokens * attention_span(attention, sequence) * width / layout.tensor
-    flops = flops * max(training_factor(gpu.name, "bf16"), 1.0)
+    flops = flops * max(training_factor(layout.cluster, "bf16"), 1.0) ** law("attention_clock_share")
     forward = flops / curve.forward_flops_per_s(length, head)
     units = law("attention_backward_units")
     return forward, units * flops / curve.forward_backward_flops_per_s(length, head)

@@ -6,6 +6,7 @@ import json
 from functools import cache
 from importlib.resources import files
 
+from ..hardware import Cluster
 from ..inputs import Frozen
 
 
@@ -28,13 +29,13 @@ def card_factors() -> dict[str, CardFactor]:
     return {entry["gpu"]: CardFactor(**entry) for entry in json.loads(text)["cards"]}
 
 
-def training_factor(gpu: str, precision: str) -> float:
-    """The factor of a card in a precision.
+def training_factor(cluster: Cluster, precision: str) -> float:
+    """The factor of a cluster's card in a precision, as the site measured it or as the catalogue has it.
 
-    >>> training_factor("H100-SXM-80GB", "bf16")
-    1.08
+    >>> training_factor(Cluster.preset("g5.48xlarge"), "bf16")
+    1.0
     """
+    gpu = cluster.node.gpu.name
+    width = "eight_bit" if precision in ("fp8", "mxfp8", "nvfp4") else "sixteen_bit"
     known = card_factors().get(gpu)
-    if known is None:
-        return 1.0
-    return known.eight_bit if precision in ("fp8", "mxfp8", "nvfp4") else known.sixteen_bit
+    return cluster.constant(f"cards/{gpu}/{width}", 1.0 if known is None else float(getattr(known, width)))

@@ -30,8 +30,14 @@ def seconds(layout: Layout, kind: Kind, payload: Floats, group: Group) -> Floats
             continue
         rows = inverse == index
         share = (size - 1) / size * (2.0 if kind == "all_reduce" else 1.0)
-        found[rows] = _one(layout.cluster, kind, payload[rows] * share, size, per_island, level)
+        one = _one(layout.cluster, kind, payload[rows] * share, size, per_island, level)
+        found[rows] = one * link_factor(layout.cluster, size > per_island)
     return found
+
+
+def link_factor(cluster: Cluster, away: bool) -> float:
+    """Time of traffic over the catalogue's, as the site measured it: inside an island, or `away` from it."""
+    return cluster.constant(f"links/{cluster.node.gpu.name}/{'network' if away else 'island'}", 1.0)
 
 
 def _one(cluster: Cluster, kind: Kind, bus: Floats, size: int, per_island: int, level: int) -> Floats:
@@ -49,9 +55,9 @@ def _one(cluster: Cluster, kind: Kind, bus: Floats, size: int, per_island: int, 
         rate = min(rate, curve.rate_bytes_per_s)
     law = network()
     if kind == "all_to_all":
-        islands = -(-size // per_island)
-        away = (islands - 1) / islands
-        return latency(size, islands) + bus * away / (tier.bandwidth_bytes_per_s * law.all_to_all_share)
+        away = bus * (size - per_island) / (size - 1)
+        rate = tier.bandwidth_bytes_per_s * law.all_to_all_share
+        return latency(size, -(-size // per_island)) + away / rate
     return saturating_seconds(
         bus,
         rate_bytes_per_s=rate,
@@ -85,7 +91,8 @@ def point_to_point(layout: Layout, payload: Floats, group: Group) -> Floats:
     rates = np.array([inside] + [tier.bandwidth_bytes_per_s for tier in tiers[1:]], dtype=np.float64)
     law = network()
     wait = np.array([law.ring_inner_step_seconds] + [law.ring_network_step_seconds] * (len(tiers) - 1))
-    times: NDArray[np.float64] = payload / rates[group.level] + wait[group.level]
+    slower = np.array([link_factor(layout.cluster, level > 0) for level in range(len(tiers))])
+    times: NDArray[np.float64] = (payload / rates[group.level] + wait[group.level]) * slower[group.level]
     return np.where(group.size > 1, times, 0.0)
 
 

@@ -31,8 +31,12 @@ def _per_row(values: list[float], codes: np.ndarray) -> Floats:
 
 
 def stack_constant(layout: Layout, field: str) -> Floats:
-    """A constant of each row's software stack."""
-    values = [float(getattr(stacks()[name], field)) for name in WORDS["software_stack"]]
+    """A constant of each row's software stack, as the site measured it or as the catalogue has it."""
+    cluster = layout.cluster
+    values = [
+        cluster.constant(f"stacks/{name}/{field}", float(getattr(stacks()[name], field)))
+        for name in WORDS["software_stack"]
+    ]
     return _per_row(values, layout.strategies.software_stack)
 
 

@@ -26,6 +26,12 @@ class Group:
     per_island: Ints
     level: Ints
 
+    @property
+    def islands(self) -> Ints:
+        """Over how many islands a group lies."""
+        found: Ints = -(-self.size // np.maximum(self.per_island, 1))
+        return found
+
     @cached_property
     def places(self) -> tuple[list[tuple[int, int, int]], Ints]:
         """The distinct (size, per_island, level), and the index of each row's into them."""
@@ -197,6 +203,16 @@ class Layout:
         """The ranks that share the sharded states (all data ranks where nothing is sharded)."""
         size = np.where(self.strategies.zero_stage > 0, self.shard, self.data_ranks)
         return self._data_group(size)
+
+    @cached_property
+    def expert_state_group(self) -> Group:
+        """The ranks that share the states of the same experts: neighbours stand one expert group apart."""
+        s = self.strategies
+        stride = s.expert_parallel * s.expert_tensor_parallel
+        inner = s.is_("rank_order", "tp-cp-pp-dp") & (stride >= s.tensor_parallel * s.context_parallel)
+        stride = np.where(inner, stride * s.pipeline_parallel, stride)
+        size = np.where(s.zero_stage > 0, self.expert_shard, self.expert_ranks)
+        return self._group(size, stride)
 
     @cached_property
     def replica_group(self) -> Group:

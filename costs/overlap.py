@@ -8,11 +8,12 @@ import numpy as np
 
 from .activations import again
 from .buffers import bucket_elements
-from .collectives import bucketed, point_to_point, seconds
+from .collectives import Kind, bucketed, point_to_point, seconds
 from .columns import Floats
 from .kernels import LayerSeconds, stack_constant
 from .law import law
-from .layout import Layout
+from .layout import Group, Layout
+from .states import Held
 from .terms import Note, Term, ns
 from .traffic import (
     boundary_bytes,
@@ -79,12 +80,20 @@ def context_term(layout: Layout, work: LayerSeconds) -> Term:
 
 
 def expert_term(layout: Layout) -> Term:
-    """Dispatch and combine, forward and backward."""
+    """Dispatch and combine, forward and backward.
+
+    Between islands a token travels once to each island that holds one of its experts; inside, a copy
+    travels to each expert.
+    """
     group = layout.expert_group
-    one = _kinds(
-        [seconds(layout, "all_to_all", dispatched_bytes(layout, block), group) for block in layout.blocks]
-    )
-    layer = 4.0 * law("expert_exposed") * one
+    islands = group.islands
+    inner = Group(np.minimum(group.size, group.per_island), group.per_island, np.zeros_like(group.level))
+    columns = []
+    for block in layout.blocks:
+        copies = seconds(layout, "all_to_all", dispatched_bytes(layout, block, np.ones_like(islands)), inner)
+        away = seconds(layout, "all_to_all", dispatched_bytes(layout, block, islands), group)
+        columns.append(np.where(islands > 1, np.maximum(copies, away), copies))
+    layer = 4.0 * law("expert_exposed") * _kinds(columns)
     part = again(layout, "expert")[:, None] * layer / 2.0
     return Term("expert_comm", "chunk", _EXPERT, ns(layer=layer, full=layer / 2.0, selective=part))
 
@@ -109,26 +118,24 @@ class StateSeconds:
     @classmethod
     def of(cls, layout: Layout) -> StateSeconds:
         """A layer, the embedding and the head are each one collective."""
-        group = layout.shard_group
-        away = group.size > group.per_island
-        slower = np.where(away, 1.0 / stack_constant(layout, "gather_share"), 1.0)
         weights, gradients = gathered(layout), reduced(layout)
+        dense, expert = layout.shard_group, layout.expert_state_group
 
-        def gather(payload: Floats) -> Floats:
-            factor = slower[:, None] if payload.ndim == 2 else slower
-            return seconds(layout, "all_gather", payload, group) * factor
+        def over(kind: Kind, payload: Floats, group: Group) -> Floats:
+            away = group.size > group.per_island
+            slower = np.where(away, 1.0 / stack_constant(layout, "gather_share"), 1.0)
+            return seconds(layout, kind, payload, group) * (slower[:, None] if payload.ndim == 2 else slower)
 
-        def reduce(payload: Floats) -> Floats:
-            factor = slower[:, None] if payload.ndim == 2 else slower
-            return seconds(layout, "reduce_scatter", payload, group) * factor
+        def layer(kind: Kind, held: Held) -> Floats:
+            return over(kind, held.dense, dense) + over(kind, held.expert, expert)
 
         return cls(
-            gather(weights.layer),
-            reduce(gradients.layer),
-            gather(weights.first),
-            gather(weights.last),
-            reduce(gradients.first),
-            reduce(gradients.last),
+            layer("all_gather", weights),
+            layer("reduce_scatter", gradients),
+            over("all_gather", weights.first, dense),
+            over("all_gather", weights.last, dense),
+            over("reduce_scatter", gradients.first, dense),
+            over("reduce_scatter", gradients.last, dense),
         )
 
 
@@ -172,19 +179,9 @@ def sharded_raw_term(layout: Layout) -> Term:
 
 def step_raw_term(layout: Layout) -> Term:
     """The whole time of the reductions and gathers done once a step, hidden or not."""
-    _, _, gather_once, reduce_once = passes(layout)
-    gather, reduce = bucket_rates(layout)
-    return Term("data_comm", "stage", _ONCE, ns(**_moved(layout, gather * gather_once, reduce * reduce_once)))
-
-
-def _moved(layout: Layout, gather: Floats, reduce: Floats) -> dict[str, Floats]:
-    """Seconds by piece at `gather` and `reduce` seconds a byte."""
-    weights, gradients = gathered(layout), reduced(layout)
-    return {
-        "layer": weights.layer * gather[:, None] + gradients.layer * reduce[:, None],
-        "first": weights.first * gather + gradients.first * reduce,
-        "last": weights.last * gather + gradients.last * reduce,
-    }
+    gather, reduce = once_seconds(layout)
+    both = gather.beside(reduce)
+    return Term("data_comm", "stage", _ONCE, ns(layer=both.layer, first=both.first, last=both.last))
 
 
 def step_term(layout: Layout, work: LayerSeconds) -> Term:
@@ -193,24 +190,40 @@ def step_term(layout: Layout, work: LayerSeconds) -> Term:
     The stack's share of each shows at least, and what the layer's own backward (reductions) or forward
     (gathers) of one micro-batch is too short to hide.
     """
-    _, _, gather_once, reduce_once = passes(layout)
-    exposed = stack_constant(layout, "data_exposed")
+    gather, reduce = once_seconds(layout)
+    reduce_share = stack_constant(layout, "data_exposed")
     hidden = layout.strategies.by_backend_overlap("parameter_gather")
-    gather, reduce = bucket_rates(layout)
-    gather_share = gather_once * np.where(hidden, exposed, 1.0)
-    reduce_share = reduce_once * exposed
-    weights, gradients = gathered(layout).layer, reduced(layout).layer
-    least = _moved(layout, gather * gather_share, reduce * reduce_share)
-    least_gathered = weights * (gather * gather_share)[:, None]
-    least_reduced = gradients * (reduce * reduce_share)[:, None]
-    layer = np.maximum(least_gathered, weights * (gather * gather_once)[:, None] - work.forward)
-    layer = layer + np.maximum(least_reduced, gradients * (reduce * reduce_once)[:, None] - work.backward)
-    return Term("data_comm_exposed", "stage", _ONCE, ns(**{**least, "layer": layer}))
+    least_gather = gather.scaled(np.where(hidden, reduce_share, 1.0))
+    least_reduce = reduce.scaled(reduce_share)
+    least = least_gather.beside(least_reduce)
+    layer = np.maximum(least_gather.layer, gather.layer - work.forward)
+    layer = layer + np.maximum(least_reduce.layer, reduce.layer - work.backward)
+    return Term("data_comm_exposed", "stage", _ONCE, ns(layer=layer, first=least.first, last=least.last))
 
 
-def bucket_rates(layout: Layout) -> tuple[Floats, Floats]:
-    """Seconds a byte of a gather and of a reduction over the shard group, at the size of one bucket."""
-    group = layout.shard_group
+def once_seconds(layout: Layout) -> tuple[Held, Held]:
+    """Seconds of what is gathered, and of what is reduced, once a step.
+
+    At the rate of a bucket; experts go over the ranks that hold the same ones.
+    """
+    _, _, gather_once, reduce_once = passes(layout)
+    gather, reduce = bucket_rates(layout, layout.shard_group)
+    expert_gather, expert_reduce = bucket_rates(layout, layout.expert_state_group)
+    return (
+        _timed(gathered(layout), gather * gather_once, expert_gather * gather_once),
+        _timed(reduced(layout), reduce * reduce_once, expert_reduce * reduce_once),
+    )
+
+
+def _timed(held: Held, dense: Floats, expert: Floats) -> Held:
+    """Bytes as seconds, at `dense` and `expert` seconds a byte."""
+    routed = held.expert * expert[:, None]
+    layer = held.dense * dense[:, None] + routed
+    return Held(layer, routed, held.first * dense, held.last * dense)
+
+
+def bucket_rates(layout: Layout, group: Group) -> tuple[Floats, Floats]:
+    """Seconds a byte of a gather and of a reduction over `group`, at the size of one bucket."""
     weight, gradient = wires(layout)
     bucket = bucket_elements(layout)
     one = np.ones_like(weight)

@@ -65,7 +65,7 @@ def product_seconds(layout: Layout, m: Floats, n: Floats, k: Floats, *, linear: 
         if peak is None:
             found[rows] = np.inf
             continue
-        found[rows] = training_factor(gpu.name, precision) * gemm_curve(gpu, precision).seconds(
+        found[rows] = training_factor(layout.cluster, precision) * gemm_curve(gpu, precision).seconds(
             np.broadcast_to(m, found.shape)[rows],
             np.broadcast_to(n, found.shape)[rows],
             np.broadcast_to(k, found.shape)[rows],

@@ -93,16 +93,20 @@ def divided(parameters: ArrayLike, sharded: ArrayLike, ranks: ArrayLike) -> Floa
 
 @dataclass(frozen=True)
 class Held:
-    """What a rank has of a layer, by kind, of the embedding and of the head: parameters, then bytes."""
+    """What a rank has of a layer, by kind, of the embedding and of the head: parameters, then bytes.
+
+    `expert` is the part of `layer` that belongs to routed experts.
+    """
 
     layer: Floats
+    expert: Floats
     first: Floats
     last: Floats
 
     @classmethod
     def whole(cls, portion: Portion) -> Held:
         """The parameters of a portion, unsharded."""
-        return cls(portion.layer, portion.first, portion.last)
+        return cls(portion.layer, portion.expert, portion.first, portion.last)
 
     @classmethod
     def of(cls, layout: Layout, portion: Portion, sharded: Bools) -> Held:
@@ -111,15 +115,26 @@ class Held:
         dense = divided(portion.dense, wide, layout.shard[:, None])
         expert = divided(portion.expert, wide, layout.expert_shard[:, None])
         first = divided(portion.first, sharded, layout.shard)
-        return cls(dense + expert, first, divided(portion.last, sharded, layout.shard))
+        return cls(dense + expert, expert, first, divided(portion.last, sharded, layout.shard))
 
     def scaled(self, each: Floats) -> Held:
         """`each` times as much in each row."""
-        return Held(self.layer * each[:, None], self.first * each, self.last * each)
+        wide = each[:, None]
+        return Held(self.layer * wide, self.expert * wide, self.first * each, self.last * each)
 
     def beside(self, other: Held) -> Held:
         """Both together."""
-        return Held(self.layer + other.layer, self.first + other.first, self.last + other.last)
+        return Held(
+            self.layer + other.layer,
+            self.expert + other.expert,
+            self.first + other.first,
+            self.last + other.last,
+        )
+
+    @property
+    def dense(self) -> Floats:
+        """The part of `layer` that is no routed expert's."""
+        return self.layer - self.expert
 
     def term(self, name: str, note: Note, each: Floats, offloaded: Bools) -> Term:
         """`each` bytes a parameter; where `offloaded`, the root's share is gone and layers' may go."""
@@ -173,7 +188,8 @@ def gradients_offloaded(layout: Layout) -> Bools:
 def weight_bytes(layout: Layout, portions: Sequence[Portion]) -> Held:
     """Bytes of the resident weights of some portions on a rank."""
     none = np.zeros_like(layout.embedding)
-    found = Held(np.zeros_like(layout.trained.dense), none, none)
+    empty = np.zeros_like(layout.trained.dense)
+    found = Held(empty, empty, none, none)
     for portion in portions:
         held = Held.of(layout, portion, cut_weights(layout, portion))
         found = found.beside(held.scaled(portion_bytes(layout, portion, "weights_bytes")))
@@ -238,7 +254,7 @@ def _gradients(layout: Layout, moment: str) -> Term:
     alive_rows |= kept
     if moment == "gradients":
         root = np.where(kept, 1.0, 0.0)
-        held = Held(held.layer, held.first * root, held.last * root)
+        held = Held(held.layer, held.expert, held.first * root, held.last * root)
     return held.term("gradients", _GRADIENTS, np.where(alive_rows, each, 0.0), gradients_offloaded(layout))
 
 

@@ -19,7 +19,7 @@ ACTIVATION_BYTES = 2
 _TENSOR = Note("16 T h (t-1)/t a layer: 4 all-reduces", "arXiv 1909.08053; 2205.05198", "P")
 _PIPE = Note("2 x 2 T h / split a boundary", "arXiv 2104.04473", "P")
 _CONTEXT = Note("12 kappa T (c-1) a layer, ring", "Megatron Core context parallel docs", "D")
-_EXPERT = Note("4 x 2 T k h (e-1)/e a layer", "Megatron Core MoE docs", "D")
+_EXPERT = Note("4 x 2 T k h (e-1)/e a layer; between islands once an island", "Megatron Core MoE docs", "D")
 _DATA = Note("(b_g + b_w) N (n-1)/n once, or every micro-batch where sharded", "ZeRO paper section 7", "P")
 
 
@@ -51,13 +51,21 @@ def context_bytes(layout: Layout, block: Block) -> Floats:
     return ACTIVATION_BYTES * width * layout.tokens * (c - 1) / layout.tensor
 
 
-def dispatched_bytes(layout: Layout, block: Block) -> Floats:
-    """Copies of tokens one rank sends to experts in one all-to-all, whole payload: 2 T k h x imbalance."""
+def dispatched_bytes(layout: Layout, block: Block, islands: Ints) -> Floats:
+    """What one rank sends to experts in one all-to-all over ranks on `islands`, whole payload.
+
+    2 T h x imbalance for each copy: k copies on one island, and between i islands one to each that holds
+    an expert of the token, i (1 - (1 - 1/i)^k) in the mean.
+    """
     forward = block.feed_forward
     s = layout.strategies
+    if not forward.experts:
+        return np.zeros(len(s))
     grid = s.expert_tensor_parallel / layout.tensor
-    copies = forward.experts_per_token * law("expert_imbalance")
-    return hidden_bytes(layout) * copies * grid if forward.experts else np.zeros(len(s))
+    chosen = forward.experts_per_token
+    met = islands * (1.0 - (1.0 - 1.0 / np.maximum(islands, 2)) ** chosen)
+    copies = np.where(islands > 1, met, float(chosen)) * law("expert_imbalance")
+    return hidden_bytes(layout) * copies * grid
 
 
 def boundary_bytes(layout: Layout) -> Floats:
@@ -124,9 +132,11 @@ def traffic_terms(layout: Layout) -> dict[str, tuple[list[Term], Group]]:
     per_pass = 2.0 * states * ring_share(tensor)
     tensor_layer = 2.0 * pairs * per_pass[:, None]
     rings = np.stack([context_bytes(layout, block) for block in layout.blocks], axis=1)
-    routed = np.stack([dispatched_bytes(layout, block) for block in layout.blocks], axis=1)
+    islands = expert.islands
+    routed = np.stack([dispatched_bytes(layout, block, islands) for block in layout.blocks], axis=1)
     repeated = again(layout, "expert")[:, None]
-    routed = 4.0 * routed * ring_share(expert)[:, None]
+    sent = np.where(islands > 1, 1.0 - 1.0 / islands, ring_share(expert))
+    routed = 4.0 * routed * sent[:, None]
     piped = np.where(s.pipeline_parallel > 1, 2.0 * boundary_bytes(layout), 0.0)
     return {
         "tensor": (
@@ -164,14 +174,17 @@ def traffic_terms(layout: Layout) -> dict[str, tuple[list[Term], Group]]:
 
 
 def _data_terms(layout: Layout) -> list[Term]:
-    share = ring_share(layout.shard_group)
+    dense, expert = ring_share(layout.shard_group), ring_share(layout.expert_state_group)
     gather, reduce, gather_once, reduce_once = passes(layout)
-    weights, gradients = gathered(layout).layer, reduced(layout).layer
-    each = weights * gather[:, None] + gradients * reduce[:, None]
-    once = weights * gather_once[:, None] + gradients * reduce_once[:, None]
+    weights, gradients = gathered(layout), reduced(layout)
+
+    def layer(gathers: Floats, reduces: Floats) -> Floats:
+        moved = weights.scaled(gathers).beside(gradients.scaled(reduces))
+        return moved.dense * dense[:, None] + moved.expert * expert[:, None]
+
     return [
-        _bytes("data", "chunk", _DATA, layer=each * share[:, None]),
-        _bytes("data", "stage", _DATA, layer=once * share[:, None]),
+        _bytes("data", "chunk", _DATA, layer=layer(gather, reduce)),
+        _bytes("data", "stage", _DATA, layer=layer(gather_once, reduce_once)),
     ]
 
 

@@ -9,6 +9,7 @@ from .named import gpu, gpu_names
 from .named_nodes import node, node_names
 from .network import NetworkLaw, network
 from .node import Node
+from .site import Site, SiteConstant
 from .tiers import Tier, TierTable
 
 __all__ = [
@@ -21,6 +22,8 @@ __all__ = [
     "HostLaw",
     "NetworkLaw",
     "Node",
+    "Site",
+    "SiteConstant",
     "Tier",
     "TierTable",
     "attention_curve",

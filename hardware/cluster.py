@@ -16,6 +16,7 @@ from .named_nodes import node as node_named
 from .network import network
 from .node import Node
 from .pool import MAX_NODES, Pool
+from .site import Site
 from .tiers import TierTable, reduce_graph
 
 MAX_OVERSUBSCRIPTION = 1024.0
@@ -57,6 +58,9 @@ class Cluster(Frozen):
         if self.others and self.cards:
             raise ValueError("cards is for a cluster of one node")
         return self
+
+    site: Site | None = None
+    """Constants measured here, which go before the catalogue's."""
 
     @model_validator(mode="after")
     def _partial(self) -> Self:
@@ -164,6 +168,10 @@ class Cluster(Frozen):
         ['island', 'leaf', 'spine']
         """
         return _tiers(self)
+
+    def constant(self, name: str, catalogue: float) -> float:
+        """A constant of the site (`Site.value`), `catalogue` where it was not measured here."""
+        return catalogue if self.site is None else self.site.value(name, catalogue)
 
     @property
     def graph(self) -> Any:

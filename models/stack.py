@@ -69,6 +69,21 @@ def _inherited(name: str) -> dict[str, Any]:
     return {**_inherited(parent), **entry} if parent else entry
 
 
+def heirs(name: str, field: str) -> tuple[str, ...]:
+    """Stacks that have `field` from the entry `name`: itself, and those that inherit it.
+
+    >>> heirs("deepspeed-2024", "gemm_factor")
+    ('deepspeed-2024', 'deepspeed-liger-2025')
+    """
+    return tuple(other for other in table("stacks") if _holder(other, field) == name)
+
+
+def _holder(name: str, field: str) -> str:
+    """The entry that gives a stack its `field`."""
+    entry = table("stacks")[name]
+    return name if field in entry or "parent" not in entry else _holder(entry["parent"], field)
+
+
 def stack(name: str, origin: str = "software_stack") -> Stack:
     """The stack `name`; raises `InputError` with the nearest names."""
     if name not in stacks():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,10 +10,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ..hardware import Cluster
+from ..hardware import Cluster, Site
 from ..hardware.catalogue import node_names
 from ..hardware.topology import Description, described, read_cluster, read_own_table
-from ..inputs import InputError, nearest
+from ..inputs import InputError, nearest, read_text
+from ..inputs.files import parse_json
 from ..models import ReadReport, Training, Transformer, explain_config, explain_preset
 from .origin import as_input_error
 from .quantity import count_of
@@ -20,7 +22,7 @@ from .quantity import count_of
 DESCRIBED = tuple(name for name in Description.model_fields if name not in ("name", "nodes"))
 """Keys of [cluster] that describe its machines, beside a file or a preset or alone."""
 CLUSTER_KEYS = (
-    "preset", "nodes", "gpus", "oversubscription", "file", *DESCRIBED, "leaf_nodes", "free", "pool"
+    "preset", "nodes", "gpus", "oversubscription", "file", "site", *DESCRIBED, "leaf_nodes", "free", "pool"
 )  # fmt: skip
 TRAINING_KEYS = ("global_batch_tokens", *Training.model_fields)
 
@@ -89,8 +91,13 @@ def _number(table: Mapping[str, Any], key: str, root: str, default: float) -> fl
 def cluster_of(table: Mapping[str, Any], beside: Path | None = None) -> Cluster:
     """The cluster of a [cluster] table: a file, a preset, a description, or all fields spelled out.
 
-    A relative file is looked for in the folder `beside` first. Raises `InputError` on the dotted field.
+    `site` names a file of constants measured there (`calibrate` writes it). A relative file is looked
+    for in the folder `beside` first. Raises `InputError` on the dotted field.
     """
+    site = table.get("site")
+    if isinstance(site, str):
+        plain = cluster_of({key: value for key, value in table.items() if key != "site"}, beside)
+        return plain.model_copy(update={"site": site_of(site, beside)})
     if "node" in table:
         return _spelled_out(table)
     _known(table, CLUSTER_KEYS, "cluster")
@@ -136,6 +143,18 @@ def _preset(preset: object, nodes: int | None, gpus: int | None, spread: float) 
     if gpus is not None:
         return Cluster.of_gpus(preset, gpus, oversubscription=spread)
     return Cluster.preset(preset, nodes=nodes or 1, oversubscription=spread)
+
+
+def site_of(path: str, beside: Path | None = None) -> Site:
+    """The site catalogue in the file `path`. Raises `InputError` on "cluster.site"."""
+    field = "cluster.site"
+    near = beside / path if beside and _exists(beside / path) else Path(path)
+    data = parse_json(read_text(near, field), field, path)
+    try:
+        return Site.model_validate_json(json.dumps(data))
+    except ValidationError as error:
+        reason = f"is no site catalogue, which `calibrate` writes: {error.errors()[0]['msg']}"
+        raise InputError(field, path, path, reason, code="bad-file") from None
 
 
 def _spelled_out(table: Mapping[str, Any]) -> Cluster:

@@ -25,8 +25,8 @@ INSIDE = "cluster.node."
 """Fields of the machine and its card can be set too: ``cluster.node.nic_bytes_per_s``."""
 
 TEXTS = (
-    "model", "cluster.preset", "cluster.file", "cluster.machine", "cluster.gpu", "cluster.mig",
-    "cluster.fabric", "cluster.host_class", "cluster.link", "training.optimizer",
+    "model", "cluster.preset", "cluster.file", "cluster.site", "cluster.machine", "cluster.gpu",
+    "cluster.mig", "cluster.fabric", "cluster.host_class", "cluster.link", "training.optimizer",
     "training.reference_model", "objective.minimize"
 )  # fmt: skip
 """Fields whose value is text as it stands, never read as a number."""
@@ -39,7 +39,7 @@ FLAGS = {
         for field in FIELDS
         if field.startswith("training.")
     },
-    **{f"cluster.{key}": f"--{key}" for key in ("nodes", "gpus", "oversubscription")},
+    **{f"cluster.{key}": f"--{key}" for key in ("nodes", "gpus", "oversubscription", "site")},
 }
 """The flag that gives a field."""
 

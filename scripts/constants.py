@@ -17,8 +17,8 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks.fitting import studied, text  # noqa: E402
 from benchmarks.peaks import SHARE, Peak, Peaks, coverage  # noqa: E402
-from benchmarks.record import read_records  # noqa: E402
-from benchmarks.runs import price_jobs, read_rows  # noqa: E402
+from shardwise.runs.priced import price_jobs, read_rows  # noqa: E402
+from shardwise.runs.record import read_records  # noqa: E402
 
 RUNS = ROOT / "benchmarks" / "data" / "published_runs.csv"
 CATALOGUE = ROOT / "costs" / "catalogue"

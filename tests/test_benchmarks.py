@@ -11,20 +11,20 @@ from pathlib import Path
 import pytest
 
 from benchmarks import accuracy, configs, efficiency, oracle, regret, speed
-from benchmarks.machines import cluster_of, network_of
-from benchmarks.record import COLUMNS, Record, read_records
-from benchmarks.refusal import Refused
-from benchmarks.rows import Job, read_row
 from benchmarks.scores import by_source, spearman, summary
-from benchmarks.shapes import shapes
-from benchmarks.software import rules, software_of
-from benchmarks.stages import stage_layers, stages_of
-from benchmarks.views import peak_gib, view_of
 from shardwise.costs import price
 from shardwise.inputs import InputError
 from shardwise.models import count
 from shardwise.models.recipe import losses
 from shardwise.models.stack import stack, stack_names
+from shardwise.runs.machines import cluster_of, network_of
+from shardwise.runs.record import COLUMNS, Record, read_records
+from shardwise.runs.refusal import Refused
+from shardwise.runs.rows import Job, read_row
+from shardwise.runs.shapes import shapes
+from shardwise.runs.software import rules, software_of
+from shardwise.runs.stages import stage_layers, stages_of
+from shardwise.runs.views import peak_gib, view_of
 
 ROOT = Path(__file__).parents[1]
 DATA = ROOT / "benchmarks" / "data"

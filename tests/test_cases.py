@@ -10,8 +10,8 @@ import pytest
 
 from benchmarks import cases
 from benchmarks.predicates import Outcome, judge, verb_of
-from benchmarks.record import read_records
 from shardwise.inputs import InputError
+from shardwise.runs.record import read_records
 
 FOUND = {"a": 5, "text": "8 and 16", "list": [{"n": 1}, {"n": 3}], "none": None}
 RUNS = {"one": Outcome(1, "error: Field", FOUND, Path("nowhere"))}

@@ -19,7 +19,9 @@ FLOORS = {
     "hardware": 1,
     "costs": 2,
     "plans": 3,
+    "runs": 3,
     "solver": 4,
+    "calibration": 4,
     "launch": 4,
     "cli": 5,
 }

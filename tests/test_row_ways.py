@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.record import COLUMNS, Record, read_records
-from benchmarks.rows import read_row
-from benchmarks.runs import price_jobs
-from benchmarks.software import software_of
-from benchmarks.ways import way_of_row
+from shardwise.runs.priced import price_jobs
+from shardwise.runs.record import COLUMNS, Record, read_records
+from shardwise.runs.rows import read_row
+from shardwise.runs.software import software_of
+from shardwise.runs.ways import way_of_row
 
 RUNS = Path(__file__).parents[1] / "benchmarks" / "data" / "published_runs.csv"
 

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from shardwise.inputs import InputError, nearest, read_text
-
+from ..inputs import InputError, nearest, read_text
 from .refusal import Refused
 
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from shardwise.hardware import Cluster
-from shardwise.models import Training, Transformer
-
+from ..hardware import Cluster
+from ..models import Training, Transformer
 from .layouts import Candidate, layouts_of
 from .machines import cluster_of
 from .record import Record

@@ -20,11 +20,10 @@ from itertools import product
 
 from pydantic import ValidationError
 
-from shardwise.hardware import Cluster
-from shardwise.models import Strategy, Training, Transformer
-from shardwise.models.stack import stack
-from shardwise.models.strategy import BackendName
-
+from ..hardware import Cluster
+from ..models import Strategy, Training, Transformer
+from ..models.stack import stack
+from ..models.strategy import BackendName
 from .arithmetic import arithmetic_of
 from .record import Record
 from .refusal import Refused

@@ -3,15 +3,15 @@
 Rules: blank precision is bf16. Where the card or the backend's byte recipes lack the row's precision the
 nearest is taken, 8-bit before 16-bit. Gradients are as `grad_accum_dtype` says, else fp16 with fp16, else as
 the software's rule says, else bf16 under DeepSpeed and fp32 elsewhere; a type without a byte recipe gives way
-to the next one that has one.
+to the next one that has one. Row-wise scaled fp8 is priced as bf16: its kernels of 2024-25 gained nothing
+over it (torchtitan calls it a known slow baseline; physics of scaling by rows, Transformer Engine docs).
 """
 
 from __future__ import annotations
 
-from shardwise.hardware import Gpu
-from shardwise.models.backend import backend
-from shardwise.models.strategy import GRADIENT_DTYPES, PRECISIONS, BackendName, GradientDtype, Precision
-
+from ..hardware import Gpu
+from ..models.backend import backend
+from ..models.strategy import GRADIENT_DTYPES, PRECISIONS, BackendName, GradientDtype, Precision
 from .record import Record
 from .refusal import Refused
 
@@ -30,12 +30,15 @@ def arithmetic_of(
 ) -> tuple[dict[str, object], list[str]]:
     """`precision` and `gradient_dtype` of a row under backend `name`, and what was taken instead of what."""
     word = record.text("precision") or "bf16"
+    rowwise = word == "fp8" and "rowwise" in record.notes
+    word = "bf16" if rowwise else word
     if word not in _NEAREST:
         raise Refused("precision", f"precision = {word} is not known")
     for precision in _precisions(word):
         dtype = _gradient(record, name, precision, gradients)
         if dtype and card.peak_flops_per_s(precision):
             notes = [] if precision == word else [f"precision {word} under {name} -> {precision}"]
+            notes += ["precision fp8 by rows -> bf16"] if rowwise else []
             return {"precision": precision, "gradient_dtype": dtype}, notes
     raise Refused("precision", f"neither {card.name} nor backend {name} has anything near {word}")
 

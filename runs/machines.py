@@ -1,7 +1,7 @@
 """The cluster of a row.
 
 Rules: the machine is the catalogue's first node type with the card, else the one that
-``data/machines.json`` names for it, with the row's card put in. `inter_link` gives the network:
+``catalogue/machines.json`` names for it, with the row's card put in. `inter_link` gives the network:
 "NxRGb" N cards of R Gbit/s, "R per GPU" one a card, "R per node" shared by the machine; blank or
 without a rate: the network of that node type. A link domain of several machines is used by the largest
 power of two of its cards (64 of an NVL72's 72): groups of 2, 4, .. 64 must not straddle it.
@@ -10,19 +10,17 @@ power of two of its cards (64 of an NVL72's 72): groups of 2, 4, .. 64 must not 
 
 from __future__ import annotations
 
-import json
 import re
 from functools import cache
 from typing import Any
 
 from pydantic import ValidationError
 
-from shardwise.hardware import Cluster, Gpu, Node, gpu, node, node_names
-from shardwise.inputs import InputError
-
+from ..hardware import Cluster, Gpu, Node, gpu, node, node_names
+from ..inputs import InputError
+from .facts import facts
 from .record import Record
 from .refusal import Refused
-from .shapes import DATA
 
 _COUNTED = re.compile(r"(\d+)x(\d+(?:\.\d+)?)\s*Gb")
 _RATED = re.compile(r"(\d+(?:\.\d+)?)\s*([TG])b/s.*per (GPU|node)", re.IGNORECASE)
@@ -35,12 +33,6 @@ _FABRICS = (
     ("omnipath", "infiniband-hdr"),
 )
 BITS = 8
-
-
-@cache
-def _stand_ins() -> dict[str, str]:
-    found: dict[str, str] = json.loads((DATA / "machines.json").read_text(encoding="utf-8"))["node_by_gpu"]
-    return found
 
 
 def cluster_of(record: Record) -> tuple[Cluster, tuple[str, ...]]:
@@ -79,9 +71,9 @@ def _machine(card: Gpu) -> Node:
     for name in _ordered():
         if node(name).gpu.name == card.name:
             return node(name)
-    if card.name not in _stand_ins():
+    if card.name not in facts("machines")["node_by_gpu"]:
         raise Refused("no-machine", f"no node type holds {card.name}")
-    return _changed(node(_stand_ins()[card.name]), gpu=card)
+    return _changed(node(facts("machines")["node_by_gpu"][card.name]), gpu=card)
 
 
 @cache

@@ -1,6 +1,6 @@
 """The backend, software stack and loss of a row, by framework, year and notes.
 
-Rules: the entries of ``data/frameworks.json``, in order, each with the words of the framework's name it
+Rules: the entries of ``catalogue/frameworks.json``, in order, each with the words of the framework's name it
 is for, the years, and words the notes must or must not hold. An entry names stacks best first; the first
 that the catalogue of stacks holds is taken, and any but the first is a stand-in. A framework that no entry
 names takes the last entries: by kind (DeepSpeed, Megatron, else FSDP) and year.
@@ -8,16 +8,14 @@ names takes the last entries: by kind (DeepSpeed, Megatron, else FSDP) and year.
 
 from __future__ import annotations
 
-import json
 from functools import cache
 
-from shardwise.inputs import Frozen
-from shardwise.models.recipe import losses
-from shardwise.models.stack import stack_names
-from shardwise.models.strategy import BackendName, GradientDtype
-
+from ..inputs import Frozen
+from ..models.recipe import losses
+from ..models.stack import stack_names
+from ..models.strategy import BackendName, GradientDtype
+from .facts import facts
 from .record import Record
-from .shapes import DATA
 
 
 class Rule(Frozen):
@@ -33,6 +31,8 @@ class Rule(Frozen):
     until: int = 9999
     precision: tuple[str, ...] = ()
     experts: bool | None = None
+    hidden: tuple[int, ...] = ()
+    """Hidden sizes of which the row's is one; empty: any."""
     backend: BackendName
     stacks: tuple[str, ...]
     losses: tuple[str, ...]
@@ -52,6 +52,7 @@ class Rule(Frozen):
             and self.since <= record.year <= self.until
             and (not self.precision or record.text("precision") in self.precision)
             and self.experts in (None, bool(record.integer("experts")))
+            and (not self.hidden or record.integer("hidden") in self.hidden)
         )
 
 
@@ -70,8 +71,7 @@ class Software(Frozen):
 @cache
 def rules() -> tuple[Rule, ...]:
     """All rules, in order."""
-    entries = json.loads((DATA / "frameworks.json").read_text(encoding="utf-8"))["rules"]
-    return tuple(Rule.model_validate(entry) for entry in entries)
+    return tuple(Rule.model_validate(entry) for entry in facts("frameworks")["rules"])
 
 
 def software_of(record: Record) -> Software:

@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import re
 
-from shardwise.models import Stage
-from shardwise.models.stack import Stack
-
+from ..models import Stage
+from ..models.stack import Stack
 from .record import Record
 
 _HFU = re.compile(r"hfu (\d+(?:\.\d+)?)%")

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from shardwise.costs import Ledger, price
-from shardwise.hardware import Cluster
-from shardwise.models import Strategy, Training, Transformer
-
+from ..costs import Ledger, price
+from ..hardware import Cluster
+from ..models import Strategy, Training, Transformer
 from .layouts import Candidate
 from .record import Record
 from .refusal import Refused
@@ -74,16 +73,17 @@ def price_jobs(jobs: Sequence[Job]) -> list[Run]:
     todo: dict[tuple[Transformer, Training, Cluster], list[Strategy]] = {}
     for job in jobs:
         for candidate in job.candidates:
-            todo.setdefault(_key(job, candidate), []).append(candidate.strategy)
+            todo.setdefault(key_of(job, candidate), []).append(candidate.strategy)
     found: dict[tuple[Transformer, Training, Cluster, Strategy], Ledger] = {}
     for key, strategies in todo.items():
         distinct = list(dict.fromkeys(strategies))
         for strategy, ledger in zip(distinct, price(*key, distinct), strict=True):
             found[(*key, strategy)] = ledger
-    return [_chosen(job, [found[(*_key(job, c), c.strategy)] for c in job.candidates]) for job in jobs]
+    return [_chosen(job, [found[(*key_of(job, c), c.strategy)] for c in job.candidates]) for job in jobs]
 
 
-def _key(job: Job, candidate: Candidate) -> tuple[Transformer, Training, Cluster]:
+def key_of(job: Job, candidate: Candidate) -> tuple[Transformer, Training, Cluster]:
+    """What rows that are priced in one call share."""
     plain = job.transformer.model_copy(update={"name": "row"})
     return plain, candidate.training, job.cluster
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from shardwise.costs import Ledger
-
+from ..costs import Ledger
 from .record import Record
 
 View = Literal["allocated", "reserved", "process"]

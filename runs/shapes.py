@@ -2,7 +2,7 @@
 
 Rules: `vocab` blank is 51,200 (the Megatron vocabulary); `heads` blank is hidden/180 where that is
 whole (the one such source), `kv_heads` blank equals `heads`; head size is hidden/heads. Where
-``data/shapes.json`` knows the layers, hidden size and vocabulary, the missing dimensions (head size,
+``catalogue/shapes.json`` knows the layers, hidden size and vocabulary, the missing dimensions (head size,
 windows, shared experts, latent attention) come from there. Ungated feed-forwards have LayerNorm, and
 learned positions where the embedding is tied, but for the ALiBi vocabulary of 250,880. Blank
 `tied_embeddings` is tied where ungated.
@@ -10,22 +10,19 @@ learned positions where the embedding is tied, but for the ALiBi vocabulary of 2
 
 from __future__ import annotations
 
-import json
 from functools import cache
-from pathlib import Path
 
 from pydantic import ValidationError
 
-from shardwise.inputs import Frozen
-from shardwise.models import Attention, Block, FeedForward, Run, Transformer
-
+from ..inputs import Frozen
+from ..models import Attention, Block, FeedForward, Run, Transformer
+from .facts import facts
 from .record import Record
 from .refusal import Refused
 
 USUAL_VOCABULARY = 51200
 USUAL_HEAD = 180
 ALIBI_VOCABULARY = 250880
-DATA = Path(__file__).parent / "data"
 
 
 class Shape(Frozen):
@@ -44,7 +41,7 @@ class Shape(Frozen):
 @cache
 def shapes() -> dict[tuple[int, int, int], Shape]:
     """Known shapes by (layers, hidden, vocab)."""
-    entries = json.loads((DATA / "shapes.json").read_text(encoding="utf-8"))["shapes"]
+    entries = facts("shapes")["shapes"]
     found = [Shape.model_validate(entry) for entry in entries]
     return {(shape.layers, shape.hidden, shape.vocab): shape for shape in found}
 

@@ -14,8 +14,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from shardwise.models.training import Optimizer
-
+from ..models.training import Optimizer
 from .record import Record
 from .software import Software
 

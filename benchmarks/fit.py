@@ -1,0 +1,121 @@
+"""The published runs as rows of a fit, and what is held likely of each constant before they speak.
+
+Rows of a source share one source's weight (``data/step_priors.json`` names the exceptions).
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from shardwise.calibration.fit import Array, Unknown
+from shardwise.costs.columns import Counts, Strategies
+from shardwise.costs.price import price_columns
+from shardwise.models.stack import heirs
+from shardwise.runs.priced import Run, key_of
+
+from .trial import constant, in_force
+
+DATA = Path(__file__).parent / "data"
+ROW_SPREAD = 0.06
+SOURCE_ROWS = 12
+"""A source counts as so many rows, each with an error of `ROW_SPREAD`."""
+
+
+def priors() -> dict[str, Any]:
+    """What is held likely before the runs speak."""
+    found: dict[str, Any] = json.loads((DATA / "step_priors.json").read_text(encoding="utf-8"))
+    return found
+
+
+def unknowns(stacks: Sequence[str]) -> list[Unknown]:
+    """The constants of `stacks`, of the cards, and of the law."""
+    data, found = priors(), []
+    for field, entry in data["stacks"].items():
+        for index, kin in enumerate(entry["kin"]):
+            for name in kin["of"]:
+                paths = tuple(f"stacks/{heir}/{field}" for heir in heirs(name, field))
+                if any(heir in stacks for heir in heirs(name, field)):
+                    prior = (entry["spread"], kin["center"], kin["spread"])
+                    found.append(Unknown(paths, (field, index), *prior))
+    for card in data["cards"]:
+        paths = tuple(f"cards/{name}/{card['field']}" for name in card["gpus"])
+        found.append(Unknown(paths, (paths[0], 0), card["spread"], card["center"], card["spread"]))
+    for name, entry in data["law"].items():
+        path = f"law/{name}/value"
+        found.append(Unknown((path,), (path, 0), entry["spread"], entry["center"], entry["spread"], True))
+    return found
+
+
+@dataclass(frozen=True)
+class PublishedRows:
+    """Runs with a measured time, each under its chosen reading."""
+
+    runs: tuple[Run, ...]
+
+    @cached_property
+    def measured(self) -> Array:
+        """Seconds a step."""
+        return np.array([run.measured_seconds for run in self.runs])
+
+    @cached_property
+    def sources(self) -> npt.NDArray[np.str_]:
+        """The source of each row."""
+        return np.array([run.job.record.text("source") for run in self.runs])
+
+    @cached_property
+    def weights(self) -> Array:
+        """Weight of each row: equal for sources but for those that the priors name, 0 where left out."""
+        data = priors()
+        names, counts = np.unique(self.sources, return_counts=True)
+        rows = dict(zip(names.tolist(), counts.tolist(), strict=True))
+        found = [
+            data["weights"].get(source, 1.0) * SOURCE_ROWS / rows[source] / ROW_SPREAD**2
+            for source in self.sources.tolist()
+        ]
+        kept = [run.job.record.name not in data["left_out_of_fits"] for run in self.runs]
+        weights: Array = np.array(found) * np.array(kept)
+        return weights
+
+    @cached_property
+    def _priced(self) -> list[tuple[Any, list[int], Strategies, Counts]]:
+        groups: dict[Any, list[int]] = defaultdict(list)
+        for index, run in enumerate(self.runs):
+            groups[key_of(run.job, run.candidate)].append(index)
+        found = []
+        for key, rows in groups.items():
+            chosen = [self.runs[row].candidate.strategy for row in rows]
+            found.append((key, rows, Strategies.of(chosen), Counts.of(chosen, key[0].kind_of_layer)))
+        return found
+
+    def seconds(self, changes: dict[str, float]) -> Array:
+        """Predicted seconds of all rows with `changes` in force."""
+        found = np.zeros(len(self.runs))
+        with in_force(changes):
+            for key, rows, strategies, counts in self._priced:
+                transformer, training, cluster = key
+                prices = price_columns(transformer, training, cluster, strategies, counts)
+                found[rows] = prices.step.total / 1e9
+        return found
+
+    def moved_by(self, unknown: Unknown) -> npt.NDArray[np.bool_]:
+        """Rows whose price an unknown can change."""
+        table = unknown.paths[0].split("/")[0]
+        names = {path.split("/")[1] for path in unknown.paths}
+        if table == "law":
+            return np.ones(len(self.runs), dtype=np.bool_)
+        if table == "cards":
+            return np.array([run.job.cluster.node.gpu.name in names for run in self.runs])
+        return np.array([run.candidate.strategy.software_stack in names for run in self.runs])
+
+    def start(self, unknown: Unknown) -> float:
+        """The catalogue's value of an unknown."""
+        return constant(unknown.paths[0])

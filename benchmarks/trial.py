@@ -1,0 +1,51 @@
+"""Other constants than the catalogue's, in force for a while: for fits and for left-out scores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
+from typing import Any
+
+from shardwise.costs.cards import card_factors
+from shardwise.costs.law import constants
+from shardwise.models.stack import stacks
+
+TABLES: dict[str, Callable[[], Any]] = {"stacks": stacks, "cards": card_factors, "law": constants}
+
+
+def constant(path: str) -> float:
+    """The value in force at `path`.
+
+    >>> constant("law/risky_share/value")
+    0.92
+    """
+    table, name, field = path.split("/")
+    return float(getattr(_entries(table)[name], field))
+
+
+def _entries(table: str) -> MutableMapping[str, Any]:
+    entries: MutableMapping[str, Any] = TABLES[table]()
+    return entries
+
+
+@contextmanager
+def in_force(changes: Mapping[str, float]) -> Iterator[None]:
+    """`changes` ("stacks/NAME/FIELD", "cards/GPU/FIELD", "law/NAME/value") hold inside the block.
+
+    >>> with in_force({"law/overlap_slowdown/value": 0.5}):
+    ...     constants()["overlap_slowdown"].value
+    0.5
+    >>> constants()["overlap_slowdown"].value == 0.5
+    False
+    """
+    kept: list[tuple[MutableMapping[str, Any], str, Any]] = []
+    try:
+        for path, value in changes.items():
+            table, name, field = path.split("/")
+            entries = _entries(table)
+            kept.append((entries, name, entries[name]))
+            entries[name] = entries[name].model_copy(update={field: value})
+        yield
+    finally:
+        for entries, name, entry in reversed(kept):
+            entries[name] = entry

@@ -1,0 +1,16 @@
+"""What calibration holds likely before a site's runs speak, as data that travels inside the wheel."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib import resources
+from typing import Any
+
+
+@cache
+def facts(name: str) -> dict[str, Any]:
+    """The content of ``catalogue/<name>.json``. Callers must not change it."""
+    file = resources.files(__package__ or "shardwise.calibration").joinpath("catalogue", f"{name}.json")
+    content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return content

@@ -1,0 +1,58 @@
+"""A site: constants measured on one cluster, which go before the catalogue's there and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from types import MappingProxyType
+
+from pydantic import Field
+
+from ..inputs import Frozen
+
+
+class SiteConstant(Frozen):
+    """One constant as the site's runs give it.
+
+    `name` is its place: ``stacks/NAME/FIELD``, ``cards/GPU/sixteen_bit`` or
+    ``links/GPU/network`` (time over the catalogue's; ``island``: inside one). The true value
+    lies between `low` and `high` with 80 %.
+    """
+
+    name: str = Field(
+        pattern=r"^(stacks/[^/]+/[a-z_]+|cards/[^/]+/(sixteen|eight)_bit|links/[^/]+/(island|network))$"
+    )
+    value: float = Field(gt=0)
+    low: float = Field(gt=0)
+    high: float = Field(gt=0)
+    catalogue: float = Field(gt=0)
+    unit: str
+    runs: int = Field(ge=1)
+    """Runs whose step the constant moves."""
+
+
+class Site(Frozen):
+    """What runs on one cluster have shown. `unidentified` are constants the runs could not tell."""
+
+    name: str = Field(min_length=1)
+    date: str
+    runs: int = Field(ge=1)
+    evidence: tuple[str, ...]
+    """Files and lines the runs came from."""
+    median_error_before: float = Field(ge=0)
+    """Percent of the step time under the catalogue's constants."""
+    median_error: float = Field(ge=0)
+    """Percent, under the site's constants, of runs left out in turn."""
+    interval: float = Field(gt=0, lt=1)
+    """Half width, as a share of the step time, that held 80 % of the runs left out in turn."""
+    constants: tuple[SiteConstant, ...]
+    unidentified: tuple[str, ...] = ()
+
+    def value(self, name: str, otherwise: float) -> float:
+        """The constant called `name`, `otherwise` where the site has none."""
+        return _values(self.constants).get(name, otherwise)
+
+
+@lru_cache(maxsize=64)
+def _values(constants: tuple[SiteConstant, ...]) -> Mapping[str, float]:
+    return MappingProxyType({constant.name: constant.value for constant in constants})

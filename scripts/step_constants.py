@@ -1,0 +1,90 @@
+"""Fit the constants of the step time to published runs and write them into the catalogues.
+
+    python scripts/step_constants.py benchmarks/data/published_runs.csv
+
+Writes ``models/catalogue/stacks.json``, ``costs/catalogue/cards.json`` and ``law.json`` (values alone), and
+``benchmarks/data/left_out.json``: for each source the constants that the other sources give.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.fit import PublishedRows, unknowns  # noqa: E402
+from shardwise.calibration.fit import Array, Fit, changes  # noqa: E402
+from shardwise.runs.priced import price_jobs, read_rows  # noqa: E402
+from shardwise.runs.record import read_records  # noqa: E402
+
+FILES = {
+    "stacks": ROOT / "models/catalogue/stacks.json",
+    "cards": ROOT / "costs/catalogue/cards.json",
+    "law": ROOT / "costs/catalogue/law.json",
+}
+LEFT_OUT = ROOT / "benchmarks/data/left_out.json"
+ROUNDS = 2
+
+
+def main(files: list[str]) -> None:
+    """Fit, leave each source out, write."""
+    jobs, _ = read_rows(record for file in files for record in read_records(file))
+    rows = PublishedRows(tuple(run for run in price_jobs(jobs) if run.measured_seconds))
+    stacks = sorted({run.candidate.strategy.software_stack for run in rows.runs})
+    fit = Fit.start(rows, unknowns(stacks))
+    print("before:", _score(rows, fit.seconds))
+    for _ in range(ROUNDS):
+        fit = fit.refined()
+    print("after:", _score(rows, fit.seconds))
+    whole = changes(fit.unknowns, fit.values)
+    left, seconds = {}, np.zeros(len(rows.runs))
+    for source in sorted(set(rows.sources.tolist())):
+        mine = changes(fit.unknowns, fit.solved(rows.sources != source))
+        left[source] = {path: value for path, value in mine.items() if value != whole[path]}
+        seconds = np.where(rows.sources == source, rows.seconds(mine), seconds)
+    print("left out:", _score(rows, seconds))
+    _write(whole)
+    lines = ",\n".join(f'  "{source}": {json.dumps(values)}' for source, values in left.items())
+    about = "Constants that the other sources give."
+    text = f'{{\n "about": "{about}",\n "sources": {{\n{lines}\n }}\n}}\n'
+    LEFT_OUT.write_text(text, encoding="utf-8")
+
+
+def _score(rows: PublishedRows, seconds: Array) -> str:
+    errors = np.abs(seconds / rows.measured - 1.0) * 100.0
+    means = [errors[rows.sources == source].mean() for source in sorted(set(rows.sources.tolist()))]
+    return f"mean of sources {np.mean(means):.2f} %, median row {np.median(errors):.2f} %"
+
+
+def _write(values: dict[str, float]) -> None:
+    for table, file in FILES.items():
+        text = file.read_text(encoding="utf-8")
+        data: Any = json.loads(text)
+        for path, value in values.items():
+            kind, name, field = path.split("/")
+            if kind == table and not (kind == "stacks" and field not in data["stacks"][name]):
+                text = _replaced(text, data, table, name, field, value)
+        json.loads(text)
+        file.write_text(text, encoding="utf-8")
+
+
+def _replaced(text: str, data: Any, table: str, name: str, field: str, value: float) -> str:
+    """`text` with one number changed: the first `field` after the entry's own name."""
+    mark = f'"gpu": "{name}"' if table == "cards" else f'"{name}":'
+    start = text.index(mark)
+    key = f'"{field}": '
+    begin = text.index(key, start) + len(key)
+    end = begin
+    while text[end] not in ",}\n ":
+        end += 1
+    return f"{text[:begin]}{value!r}{text[end:]}"
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
