@@ -13,6 +13,7 @@ from .compare import compare
 from .curve import curve
 from .emit import emit
 from .errors import OK, guarded
+from .explain import explain
 from .ledger import ledger
 from .lint import lint
 from .list import list_
@@ -26,6 +27,7 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "compare": compare,
     "why": why,
     "curve": curve,
+    "explain": explain,
     "ledger": ledger,
     "emit": emit,
     "lint": lint,

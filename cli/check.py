@@ -33,6 +33,9 @@ def check(
         list[str] | None,
         typer.Option("--config", metavar="FILE...", help="Launch files of any client, or their folder."),
     ] = None,
+    message: Annotated[
+        str | None, typer.Option("--message", metavar="FILE", help="An out-of-memory message; - for stdin.")
+    ] = None,
     cluster: options.ClusterName = None,
     nodes: options.Nodes = None,
     gpus: options.Gpus = None,
@@ -51,7 +54,8 @@ def check(
 ) -> int:
     """Judge a strategy you already have.
 
-    Does it fit, how fast is it, and what does it lose against the best plan?
+    Does it fit, how fast is it, and what does it lose against the best plan? With --message: which term of
+    memory broke it, and what relieves it.
     """
     from ..plans import as_json as json_text
     from ..plans import read_request
@@ -72,6 +76,8 @@ def check(
     request = read_request(source, flags, sets or ())
     read = _configured(config, files, request)
     given = read[0].strategy if read and (strategy, plan) == (None, None) else _given(strategy, plan, request)
+    if message is not None:
+        return _diagnosed(message, request, given, voice)
     from ..solver import check as judge  # after the input: bad input is told without loading the solver
 
     found: Check = judge(request, given)
@@ -79,6 +85,22 @@ def check(
         found = found.model_copy(update={"files": files_told(*read, request)})
     voice.data(json_text(found) if voice.as_json else check_text(found, request, voice.verbose))
     return _verdict(found, voice, strict)
+
+
+def _diagnosed(source: str, request: Request, given: Strategy, voice: Voice) -> int:
+    """Tells what an out-of-memory message means for a strategy."""
+    from ..plans import as_json
+    from ..plans.message import read_message
+    from ..plans.raw import read_source
+    from ..solver import diagnose
+    from .check_text import diagnosis_text
+
+    text, name = read_source(source, "message")
+    found = diagnose(request, given, read_message(text, name))
+    voice.data(as_json(found) if voice.as_json else diagnosis_text(found, given))
+    if not found.reliefs and found.term != "loading":
+        voice.hint("no pair of changes fits: shardwise plan with the same arguments finds what does")
+    return NO
 
 
 def _configured(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from ..models import Strategy
 from ..plans import Check, FilesRead, Request
+from ..plans.message import Diagnosis
 from .plan_text import details, memory_lines, stage_table, time_lines
-from .tables import items, paragraph
-from .words import job, knobs, seconds
+from .tables import items, paragraph, table
+from .words import gib, job, knobs, seconds
 
 
 def check_text(found: Check, request: Request, verbose: bool) -> str:
@@ -58,3 +60,26 @@ def _patch(read: FilesRead) -> list[str]:
     step = seconds(read.patched_step_seconds or 0.0)
     head = f"towards the best {read.client} plan ({step} a step):"
     return [head, *(f"  {c.file}:{c.line}  {c.key}: {c.value} -> {c.better}" for c in read.patch)]
+
+
+def diagnosis_text(found: Diagnosis, strategy: Strategy) -> str:
+    """Which term broke, what the ledger expects at that moment, and what fits instead."""
+    name = found.term.replace("_", " ")
+    head = f"{name} broke it ({found.basis}): {gib(found.term_bytes)} at the {found.moment}"
+    lines = [paragraph(head, "  × ", "    "), items(knobs(strategy)), ""]
+    rows = [[term.replace("_", " "), f"{size / 2**30:,.2f}"] for term, size in found.terms_bytes.items()]
+    rows.append(["total", f"{found.memory_bytes / 2**30:,.2f}"])
+    rows.append(["usable", f"{found.usable_bytes / 2**30:,.2f}"])
+    lines.append(table([f"expected at the {found.moment}", "GiB"], rows, "  "))
+    lines += [paragraph(note, "  ", "    ") for note in found.notes]
+    if found.reliefs:
+        cures = [
+            [
+                relief.set.replace(",", ", "),
+                f"{relief.memory_bytes / 2**30:.1f}",
+                seconds(relief.step_seconds),
+            ]
+            for relief in found.reliefs
+        ]
+        lines += ["", table(["any one of these fits", "GiB", "step"], cures, "  ")]
+    return "\n".join(lines)

@@ -8,6 +8,8 @@ from pydantic import BaseModel
 
 from ..models import Strategy
 from .check import Check
+from .fields import FieldText
+from .message import Diagnosis
 from .plan import NoPlan, OutOfTime, Plan
 from .request import Request
 from .row import Compare, Curve, Why
@@ -22,6 +24,8 @@ TYPES: dict[str, type[BaseModel]] = {
     "compare": Compare,
     "curve": Curve,
     "why": Why,
+    "diagnosis": Diagnosis,
+    "field": FieldText,
 }
 """Type behind each published schema file."""
 

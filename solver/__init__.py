@@ -9,12 +9,14 @@
 | `judge`, `answer`, `notices`, `alternatives` | judged again; plans, warnings, other classes |
 | `feasible`, `members`, `clash`, `no_rows`, `reasons`, `cures` | why none: the clash in sentences, cures |
 | `points`, `why`, `vary`, `curve`, `ladder` | what if: a forced change, cases, counts, levers |
+| `diagnose` | an out-of-memory message: the term that broke, changes that fit |
 | `planner` | the public face |
 """
 
 from .curve import curve
+from .diagnose import diagnose
 from .planner import Planner, check, plan
 from .vary import Case, compare
 from .why import why
 
-__all__ = ["Case", "Planner", "check", "compare", "curve", "plan", "why"]
+__all__ = ["Case", "Planner", "check", "compare", "curve", "diagnose", "plan", "why"]

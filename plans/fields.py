@@ -1,0 +1,82 @@
+"""What each field of a request means: unit, default, source, and what other tools call it."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib.resources import files
+
+from pydantic import BaseModel
+
+from ..inputs import Frozen, InputError, nearest
+from ..models import Training
+from .choose import WORDS, Choose
+from .limits import Limits, Objective
+from .plan import SCHEMA_VERSION
+from .settings import FIELDS, field_of
+
+
+class FieldText(Frozen):
+    """A field of the request in words; `names` are those of other tools, where they have one."""
+
+    schema_version: int = SCHEMA_VERSION
+    field: str
+    meaning: str
+    unit: str
+    default: str
+    values: tuple[str, ...] = ()
+    source: str
+    names: dict[str, str] = {}
+
+
+@cache
+def _texts() -> dict[str, dict[str, object]]:
+    text = (files(__package__) / "fields.json").read_text(encoding="utf-8")
+    found: dict[str, dict[str, object]] = json.loads(text)["fields"]
+    return found
+
+
+def field_text(key: str) -> FieldText:
+    """The text of a field, given dotted or by its last word. Raises `InputError` with the nearest names.
+
+    >>> field_text("micro_batch_size").names["deepspeed"]
+    'train_micro_batch_size_per_gpu'
+    """
+    if key.startswith("cluster.node."):
+        legal = ["cluster.preset"]
+        raise InputError(
+            "field", key, "argument", "is a fact of the machine: see `show cluster`", legal=legal
+        )
+    field = field_of(key, "argument")
+    entry = dict(_texts()[field])
+    entry.setdefault("default", _default(field))
+    values = WORDS.get(field.rpartition(".")[2], ()) if field.startswith("choose.") else ()
+    return FieldText.model_validate({"field": field, "values": values, **entry})
+
+
+def _default(field: str) -> str:
+    """The default as the types have it."""
+    table, _, name = field.partition(".")
+    types: dict[str, type[BaseModel]] = {
+        "training": Training,
+        "limits": Limits,
+        "objective": Objective,
+        "choose": Choose,
+    }
+    if table == "choose":
+        return "free: the search chooses"
+    known = types.get(table)
+    info = known.model_fields.get(name) if known else None
+    if info is None or info.is_required():
+        return "required" if info is not None else "as the node type has it"
+    return "none" if info.default is None else str(info.default)
+
+
+def field_names() -> tuple[str, ...]:
+    """Every field with a text, dotted."""
+    return tuple(field for field in FIELDS if field in _texts())
+
+
+def near_fields(key: str) -> list[str]:
+    """Fields and their last words nearest to `key`."""
+    return nearest(key, [*FIELDS, *(field.rpartition(".")[2] for field in FIELDS)])
