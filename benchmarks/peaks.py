@@ -15,9 +15,10 @@ from typing import Any
 
 from shardwise.costs.interval import ANY, Residuals, kinds_of, residuals
 from shardwise.costs.law import law
+from shardwise.costs.ledger import LEFT_OUT, View
 from shardwise.models.stack import stack
 from shardwise.runs.priced import Run
-from shardwise.runs.views import GIB, LEFT_OUT, View
+from shardwise.runs.views import GIB
 
 from .fitting import LEAST_SOURCES, Constants
 from .scores import percent

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 
 from ..inputs import Frozen
+
+View = Literal["allocated", "reserved", "process"]
+
+LEFT_OUT: dict[View, tuple[str, ...]] = {
+    "allocated": ("runtime", "fragmentation", "stream_pools"),
+    "reserved": ("runtime",),
+    "process": (),
+}
+"""Terms that a counter of card memory does not show: torch's allocated and reserved, nvidia-smi."""
 
 
 class StageEntry(Frozen):
@@ -81,6 +92,14 @@ class Ledger(Frozen):
     def peak_kib(self) -> int:
         """Peak memory of the worst card."""
         return self.stages[self.peak_stage].total_kib
+
+    def view_kib(self, view: View) -> int:
+        """Peak of the worst card as a counter shows it."""
+        return max(
+            sum(kib for name, kib in terms.items() if name not in LEFT_OUT[view])
+            for stage in self.stages
+            for terms in stage.moments_kib.values()
+        )
 
     @property
     def refusal_kib(self) -> int:

@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
+from ..costs.ledger import View
 from ..inputs import Frozen
 from ..models.strategy import Strategy
 from .request import Request
@@ -53,6 +54,8 @@ class MemoryReport(Frozen):
     """What the plan was held to: (1 - memory_margin) of the usable bytes."""
     verdict: Verdict
     uncertainty: PeakUncertainty
+    views_bytes: dict[View, int]
+    """The peak as counters show it: torch's allocated and reserved, and nvidia-smi (process)."""
     peak_stage: int
     peak_moment: str
     terms_bytes: dict[str, int]

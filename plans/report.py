@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ..costs import Ledger
 from ..costs import price as price_strategies
 from ..costs.law import law
+from ..costs.ledger import LEFT_OUT
 from ..models import Strategy
 from .plan import (
     Buckets,
@@ -73,6 +74,7 @@ def memory_report(request: Request, ledger: Ledger) -> MemoryReport:
         limit_bytes=limit_bytes(request),
         verdict=verdict(ledger),
         uncertainty=_peak_uncertainty(ledger),
+        views_bytes={view: ledger.view_kib(view) * 1024 for view in LEFT_OUT},
         peak_stage=worst.stage,
         peak_moment=worst.peak_moment,
         terms_bytes=worst.terms_bytes,

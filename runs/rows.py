@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..costs.ledger import View
 from ..hardware import Cluster
 from ..models import Training, Transformer
 from .layouts import Candidate, layouts_of
@@ -16,7 +17,7 @@ from .machines import cluster_of
 from .record import Record
 from .shapes import transformer_of
 from .software import software_of
-from .views import View, gib_of, view_of
+from .views import gib_of, view_of
 
 
 @dataclass(frozen=True)

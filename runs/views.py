@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Literal
 
 from ..costs import Ledger
+from ..costs.ledger import View
 from .record import Record
 
-View = Literal["allocated", "reserved", "process"]
 GIB = 2**20
 """KiB in a GiB."""
 
@@ -43,23 +43,11 @@ def gib_of(record: Record) -> float | None:
 
 def peak_gib(ledger: Ledger, view: View) -> float:
     """The ledger's peak in GiB under `view`, over the load and all moments of a step."""
-    peak = max(_kib(terms, view) for stage in ledger.stages for terms in stage.moments_kib.values())
+    peak = ledger.view_kib(view)
     runtime = max(stage.terms_kib.get("runtime", 0) for stage in ledger.stages)
     room = {"allocated": peak, "reserved": ledger.usable_kib - runtime, "process": ledger.usable_kib}[view]
     load = ledger.load_kib - (0 if view == "process" else runtime)
     return max(min(peak, room), load) / GIB
-
-
-LEFT_OUT: dict[View, tuple[str, ...]] = {
-    "allocated": ("runtime", "fragmentation", "stream_pools"),
-    "reserved": ("runtime",),
-    "process": (),
-}
-"""Terms that a view does not count."""
-
-
-def _kib(terms: dict[str, int], view: View) -> int:
-    return sum(kib for name, kib in terms.items() if name not in LEFT_OUT[view])
 
 
 Verdict = Literal["fits", "risky", "does_not_fit"]

@@ -149,6 +149,7 @@ def _memory() -> MemoryReport:
         limit_bytes=7_000_000,
         verdict="fits",
         uncertainty=PeakUncertainty(low_bytes=total // 2, high_bytes=total * 2, basis="made by hand"),
+        views_bytes={"allocated": total, "reserved": total, "process": total},
         peak_stage=0,
         peak_moment="backward",
         terms_bytes=TERMS,

@@ -70,6 +70,7 @@ def memory() -> MemoryReport:
     return MemoryReport(
         usable_bytes=79 * GIB, total_bytes=60 * GIB, limit_bytes=72 * GIB, verdict="fits", peak_stage=0,
         uncertainty=PeakUncertainty(low_bytes=54 * GIB, high_bytes=66 * GIB, basis="test"),
+        views_bytes={"allocated": 50 * GIB, "reserved": 58 * GIB, "process": 60 * GIB},
         peak_moment="backward", terms_bytes=stage.terms_bytes, stages=(stage,), host_bytes_per_node=100 * GIB,
         host_usable_bytes=1800 * GIB, host_verdict="fits", load_peak_bytes=GIB, checkpoint_bytes=GIB,
         bytes_per_parameter=BytesPerParameter(recipe="r", weights=2, gradients=2, optimizer=12),

@@ -8,7 +8,7 @@ from benchmarks.fitting import studied
 from benchmarks.peaks import SHARE, Peak, Peaks, Spot, coverage
 from shardwise.costs.interval import ANY, Residuals, kinds_of, peak_interval, residuals
 from shardwise.costs.law import constants, law
-from shardwise.runs.views import View
+from shardwise.costs.ledger import View
 
 
 def peak(source: str, number: int, share: float, ratio: float = 1.0, view: View = "process") -> Peak:
