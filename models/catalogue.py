@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+from difflib import SequenceMatcher
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 from pydantic import model_validator
 
-from ..inputs import Frozen, InputError, nearest
+from ..inputs import Frozen, InputError
 from .reader import ReadReport, explain_keys
 from .transformer import Transformer
+
+_WORD = re.compile(r"\d[\d.x]*[bm]?|[a-z]+")
+"""Words, and numbers with the letter that says how many: llama, 3.1, 70b."""
 
 
 class Entry(Frozen):
@@ -39,17 +43,17 @@ class Catalogue(Frozen):
     models: dict[str, Entry]
 
     def plain(self, name: str) -> str:
-        """`name` without case, separators, a known organisation before it or a known ending.
+        """`name` without case, separators, a known organisation before it or known endings.
 
         >>> catalogue().plain("meta-llama/Llama-3.1-8B-Instruct")
         'llama3.18b'
         """
         word = name.strip().lower()
         owner, slash, rest = word.partition("/")
-        word = rest if slash and owner in self.organisations else word
-        for ending in self.endings:
-            word = word.removesuffix(ending)
-        return re.sub(r"[-_ ]", "", word)
+        words = re.split(r"[-_ ]+", rest if slash and owner in self.organisations else word)
+        while len(words) > 1 and words[-1] in self.endings:
+            words.pop()
+        return "".join(words)
 
 
 @cache
@@ -80,9 +84,20 @@ def model_entry(name: str, origin: str = "preset") -> tuple[str, Entry]:
     found = _names().get(catalogue().plain(name))
     if found is None:
         reason = "is no model of the catalogue"
-        legal = nearest(name.rpartition("/")[2], known)
+        legal = _near(name.rpartition("/")[2][:100].lower(), known)
         raise InputError("model", name, origin, reason, legal=legal, code="unknown-model")
     return found, catalogue().models[found]
+
+
+def _near(name: str, known: list[str]) -> list[str]:
+    """Three names: those that share most words and sizes with `name`, then those spelled most alike."""
+    said = set(_WORD.findall(name))
+
+    def rank(other: str) -> tuple[int, float, str]:
+        alike = SequenceMatcher(None, name, other).ratio()
+        return -len(said & set(_WORD.findall(other))), -alike, other
+
+    return sorted(known, key=rank)[:3]
 
 
 @cache

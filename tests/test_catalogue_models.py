@@ -96,6 +96,16 @@ PUBLISHED = {
     "t5-large": 737_668_096,
     "t5-3b": 2_851_598_336,
     "t5-11b": 11_307_321_344,
+    "llama-7b": 6_738_415_616,
+    "llama-13b": 13_015_864_320,
+    "llama-30b": 32_528_943_616,
+    "llama-65b": 65_285_660_672,
+    "codellama-34b": 33_743_970_304,
+    "mistral-7b-v0.3": 7_248_023_552,
+    "command-r-plus-104b": 103_810_674_688,
+    "seed-oss-36b": 36_151_104_512,
+    "gemma-3-1b": 999_885_952,
+    "phi-3.5-moe": 41_873_153_344,
 }
 ROUNDED = {
     # 1e9, as the papers print them (Korthikanti et al., arXiv 2205.05198, table 3; GPT-3's 175)
@@ -112,6 +122,11 @@ ROUNDED = {
     "qwen2-57b-a14b": 57.4,
     "falcon-180b": 178.6,
     "mpt-30b": 30,
+    "opt-175b": 175,
+    "nemotron-4-340b": 341,
+    "longcat-flash-560b": 560,
+    "deepseek-v3.2": 671,
+    "glm-5": 744,
 }
 ACTIVE = {
     "mixtral-8x7b": 12.9,
@@ -178,6 +193,17 @@ def test_every_entry_is_whole(name: str) -> None:
         ("state-spaces/mamba-2.8b-hf", "mamba-2.8b"),
         ("Bloom", "bloom-176b"),
         ("google-bert/bert-base-uncased", "bert-base"),
+        ("Llama 3.1 70B", "llama-3.1-70b"),
+        ("llama3-70b", "llama-3-70b"),
+        ("GPT3 175B", "gpt3-175b"),
+        ("gpt-3", "gpt3-175b"),
+        ("qwen2.5 7b instruct", "qwen2.5-7b"),
+        ("RedHatAI/Meta-Llama-3.1-8B-Instruct-FP8-dynamic", "llama-3.1-8b"),
+        ("unsloth/Llama-3.1-8B-bnb-4bit", "llama-3.1-8b"),
+        ("google/gemma-3-12b-pt", "gemma-3-12b"),
+        ("deepseek-ai/DeepSeek-R1-Distill-Llama-70B", "llama-3.3-70b"),
+        ("mistralai/Mistral-7B-Instruct-v0.3", "mistral-7b-v0.3"),
+        ("Jamba", "jamba-1.5-mini"),
     ],
 )
 def test_a_model_is_found_as_people_write_it(written: str, name: str) -> None:
@@ -208,7 +234,14 @@ def test_no_two_models_share_a_spelling() -> None:
 
 @pytest.mark.parametrize(
     ("written", "nearest"),
-    [("llama-3.1-80b", "llama-3.1-8b"), ("mixtral-8x7", "mixtral-8x7b"), ("qwen-2.5-7b-x", "qwen2.5-7b")],
+    [
+        ("llama-3.1-80b", "llama-3.1-8b"),
+        ("mixtral-8x7", "mixtral-8x7b"),
+        ("qwen-2.5-7b-x", "qwen2.5-7b"),
+        ("llama 70b", "llama-3.1-70b"),
+        ("70b", "llama-3.1-70b"),
+        ("llama-3.1", "llama-3.1-70b"),
+    ],
 )
 def test_an_unknown_name_is_refused_with_the_nearest(written: str, nearest: str) -> None:
     """The error stands at `model`, keeps the origin it was given, and says what may have been meant."""

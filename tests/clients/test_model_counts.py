@@ -34,7 +34,11 @@ KNOWN = [
     for row in csv.DictReader((CONFIGS / "index.csv").read_text(encoding="utf-8").splitlines())
     if row["oracle"] == "transformers"
 ]
-CATALOGUED = [name for name, entry in catalogue().models.items() if entry.config is not None]
+CATALOGUED = [
+    name
+    for name, entry in catalogue().models.items()
+    if entry.config is not None and entry.config["model_type"] != "longcat_flash"
+]
 FAMILIES = [
     name
     for name in families().names
