@@ -27,6 +27,8 @@ class StageEntry(Frozen):
     """Host memory that one card of the stage brings."""
     chunk_ns: dict[str, int]
     tail_ns: dict[str, int]
+    usable_kib: int | None = None
+    """What a card of this stage can allocate, where cards differ; None: as the ledger says."""
 
     @property
     def peak_moment(self) -> str:
@@ -85,8 +87,9 @@ class Ledger(Frozen):
 
     @property
     def peak_stage(self) -> int:
-        """The stage with the largest peak; the first of equals."""
-        return max(range(len(self.stages)), key=lambda stage: self.stages[stage].total_kib)
+        """The stage that fills most of its cards; the first of equals."""
+        filled = [self._scaled(stage, stage.total_kib) for stage in self.stages]
+        return filled.index(max(filled))
 
     @property
     def peak_kib(self) -> int:
@@ -104,12 +107,17 @@ class Ledger(Frozen):
     @property
     def refusal_kib(self) -> int:
         """The least the worst card needs: fragmentation at the level below which runs did fail."""
-        return max(self._refusal(stage) for stage in self.stages)
+        return max(self._scaled(stage, self._refusal(stage)) for stage in self.stages)
 
     @property
     def load_kib(self) -> int:
         """Peak of the worst card while loading: all weights beside their shards, or all states."""
-        return max(self._load(stage) for stage in self.stages)
+        return max(self._scaled(stage, self._load(stage)) for stage in self.stages)
+
+    def _scaled(self, stage: StageEntry, kib: int) -> int:
+        """`kib` of a stage's card as the same share of the card that `usable_kib` is of."""
+        own = stage.usable_kib or self.usable_kib
+        return kib if own == self.usable_kib else -(-kib * self.usable_kib // own)
 
     def _load(self, stage: StageEntry) -> int:
         held = stage.moments_kib["step"]

@@ -9,6 +9,7 @@ from .named import gpu, gpu_names
 from .named_nodes import node, node_names
 from .network import NetworkLaw, network
 from .node import Node
+from .pool import Pool
 from .site import Site, SiteConstant
 from .tiers import Tier, TierTable
 
@@ -22,6 +23,7 @@ __all__ = [
     "HostLaw",
     "NetworkLaw",
     "Node",
+    "Pool",
     "Site",
     "SiteConstant",
     "Tier",

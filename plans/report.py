@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..costs import Ledger
+from ..costs import Ledger, price_mixed
 from ..costs import price as price_strategies
 from ..costs.law import law
 from ..costs.ledger import LEFT_OUT
@@ -26,12 +26,14 @@ from .request import Request
 
 def price(request: Request, strategies: Sequence[Strategy]) -> list[Ledger]:
     """The ledger of each strategy for the request's model, job and cluster."""
-    return price_strategies(request.model, request.training, request.cluster, strategies)
+    priced = price_mixed if request.cluster.others else price_strategies
+    return priced(request.model, request.training, request.cluster, strategies)
 
 
-def limit_bytes(request: Request) -> int:
-    """Card memory a plan may use: usable bytes less the margin, in whole KiB."""
-    usable = request.cluster.node.gpu.memory_usable_bytes
+def limit_bytes(request: Request, ledger: Ledger) -> int:
+    """Memory of the fullest card that a plan may use: usable bytes less the margin, in whole KiB."""
+    cards = [pool.node.gpu for pool in request.cluster.pools]
+    usable = next(c.memory_usable_bytes for c in cards if c.memory_usable_bytes // 1024 == ledger.usable_kib)
     return int((1.0 - request.limits.memory_margin) * usable) // 1024 * 1024
 
 
@@ -71,7 +73,7 @@ def memory_report(request: Request, ledger: Ledger) -> MemoryReport:
     return MemoryReport(
         usable_bytes=ledger.usable_kib * 1024,
         total_bytes=worst.total_bytes,
-        limit_bytes=limit_bytes(request),
+        limit_bytes=limit_bytes(request, ledger),
         verdict=verdict(ledger),
         uncertainty=_peak_uncertainty(ledger),
         views_bytes={view: ledger.view_kib(view) * 1024 for view in LEFT_OUT},

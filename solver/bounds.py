@@ -73,7 +73,7 @@ def within(coefficients: Coefficients, bounds: Ints, limit_ns: int) -> Bools:
 def _holds_all(coefficients: Coefficients, tau: Ints) -> Bools:
     """Whether stages whose chunks take at most `tau` can hold all layers; sound, not complete."""
     s = coefficients.strategies
-    most = _most_layers(coefficients, tau)
+    most = most_layers(coefficients, tau)
     held = np.arange(most.shape[1])[None, :] < s.pipeline_parallel[:, None]
     impossible = (held & (most < 1)).any(axis=1)
     total = np.where(held, np.minimum(most, 2**20), 0).sum(axis=1)
@@ -81,7 +81,7 @@ def _holds_all(coefficients: Coefficients, tau: Ints) -> Bools:
     return enough
 
 
-def _most_layers(coefficients: Coefficients, tau: Ints) -> Ints:
+def most_layers(coefficients: Coefficients, tau: Ints) -> Ints:
     """Most layers a chunk of each stage holds within `tau` ns and the card's memory, (n, stages).
 
     For each moment: kept layers cost time only; beyond the memory each further layer buys its room by

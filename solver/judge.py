@@ -27,8 +27,8 @@ def judge(request: Request, strategy: Strategy, step_ns: int) -> Ledger:
     ledger = price(request, [strategy])[0]
     if ledger.step_ns != step_ns:
         faults.append(f"its step is {ledger.step_ns} ns, the search said {step_ns}")
-    if ledger.peak_kib * 1024 > limit_bytes(request):
-        faults.append(f"a card needs {ledger.peak_kib} KiB of {limit_bytes(request) // 1024}")
+    if ledger.peak_kib * 1024 > limit_bytes(request, ledger):
+        faults.append(f"a card needs {ledger.peak_kib} KiB of {limit_bytes(request, ledger) // 1024}")
     if ledger.host_node_kib * 1024 > host_limit_bytes(request, ledger):
         faults.append(f"a node's host needs {ledger.host_node_kib} KiB")
     deadline = request.limits.max_step_seconds

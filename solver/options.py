@@ -124,7 +124,7 @@ def _modes(
 
     A larger number costs more on every stage, so it is kept only where it lets other spans fit.
     """
-    every = _tables(table, way, longest)
+    every = stage_tables(table, way, longest)
     every = [options[options[:, 5] * passes + options[:, 6] <= limit_ns] for options in every]
     if not all(len(options) for options in every):
         return
@@ -140,7 +140,7 @@ def _modes(
             yield Mode(way.word, number), tuple(same)
 
 
-def _tables(table: RowTable, way: Mode, longest: int) -> list[Ints]:
+def stage_tables(table: RowTable, way: Mode, longest: int) -> list[Ints]:
     """All fitting options of each stage."""
     freedom = backend(BACKENDS[table.coefficients.strategies.backend[table.row]]).layers_freedom
     several = table.prefix.shape[1] > 1

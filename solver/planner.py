@@ -27,6 +27,7 @@ from .feasible import feasible
 from .fragments import plan_fragments
 from .ladder import ladder
 from .legal import breaches
+from .mixed import plan_mixed
 from .notices import notices
 from .search import Search
 from .software import default_precision
@@ -48,6 +49,8 @@ def plan(
     request, told = padded_request(request, choose.context_parallel or (1,), precisions)
     if request.cluster.free:
         return plan_fragments(request, time_limit, writers)
+    if request.cluster.others:
+        return plan_mixed(request, time_limit, writers)
     outcome = Search(request, time_limit).run()
     if outcome.best is None:
         return no_plan(request, outcome) if outcome.proved else out_of_time(request, outcome)

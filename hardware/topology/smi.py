@@ -11,7 +11,7 @@ from .matrix import Matrix, links_of, worse
 _ESCAPE = re.compile(
     r"\x1b\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|\x1b\[[0-9;?]*[ -/]?[@-~]|\x1b.|\[[0-9;]{1,8}m"
 )
-_CARD = re.compile(r"GPU(\d{1,4})")
+_CARD = re.compile(r"GPU(0|[1-9]\d{0,3})")
 _NIC = re.compile(r"(?!GPU)[A-Za-z][\w.:-]{0,39}")
 _PATH = re.compile(r"X|NV\d{1,3}|PIX|PXB|PHB|NODE|SYS|SOC|N/A|-|\?")
 _LEGEND = re.compile(r"(NIC\d{1,4}): +(\S{1,60})")
