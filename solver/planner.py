@@ -47,10 +47,12 @@ def plan(
     choose = request.choose
     precisions = choose.precision or (default_precision(request),)
     request, told = padded_request(request, choose.context_parallel or (1,), precisions)
-    if request.cluster.free:
-        return plan_fragments(request, time_limit, writers)
-    if request.cluster.others:
-        return plan_mixed(request, time_limit, writers)
+    uneven = plan_fragments if request.cluster.free else plan_mixed if request.cluster.others else None
+    if uneven is not None:
+        answer = uneven(request, time_limit, writers)
+        if isinstance(answer, Plan):
+            return answer.model_copy(update={"warnings": (*told, *answer.warnings)})
+        return answer
     outcome = Search(request, time_limit).run()
     if outcome.best is None:
         return no_plan(request, outcome) if outcome.proved else out_of_time(request, outcome)
@@ -75,8 +77,7 @@ def check(request: Request, strategy: Strategy) -> Check:
     _priceable(request, strategy)
     request, told = padded_request(request, (strategy.context_parallel,), (strategy.precision,))
     ledger = price(request, [strategy])[0]
-    outcome = Search(request).run()
-    best = outcome.best
+    best = _fastest(request)
     status: Literal["optimal", "infeasible"] = "infeasible" if best is None else "optimal"
     worst = max(verdict(ledger), host_verdict(request, ledger), key=_SEVERITY.index)
     return Check(
@@ -91,12 +92,21 @@ def check(request: Request, strategy: Strategy) -> Check:
         cost=cost_report(request, ledger),
         best=Best(
             status=status,
-            strategy=best.strategy if best else None,
-            step_seconds=seconds(best.step_ns) if best else None,
+            strategy=best[0] if best else None,
+            step_seconds=seconds(best[1]) if best else None,
         ),
-        loss_percent=round(100.0 * (ledger.step_ns / best.step_ns - 1.0), 4) if best else None,
+        loss_percent=round(100.0 * (ledger.step_ns / best[1] - 1.0), 4) if best else None,
         warnings=(*told, *notices(request, ledger, strategy)),
     )
+
+
+def _fastest(request: Request) -> tuple[Strategy, int] | None:
+    """The fastest strategy of a request and its step, ns; None where none fits."""
+    if request.cluster.free or request.cluster.others:
+        found = plan(request)
+        return (found.strategy, round(found.time.step_seconds * 1e9)) if isinstance(found, Plan) else None
+    best = Search(request).run().best
+    return (best.strategy, best.step_ns) if best else None
 
 
 _SEVERITY = ("fits", "risky", "does_not_fit")
