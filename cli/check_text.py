@@ -7,13 +7,14 @@ from ..plans import Check, FilesRead, Request
 from ..plans.message import Diagnosis
 from .plan_text import details, memory_lines, stage_table, time_lines
 from .tables import items, paragraph, table
-from .words import gib, job, knobs, seconds
+from .words import gib, job, knobs, seconds, trained
 
 
 def check_text(found: Check, request: Request, verbose: bool) -> str:
     """Verdict, terms and stages of a strategy, and its loss against the best plan."""
     verdict = found.verdict.replace("_", " ")
-    lines = [paragraph(f"{verdict}: {job(request)}", "", "  "), items(knobs(found.strategy))]
+    told = paragraph(trained(request.training, request.model), "  ", "    ")
+    lines = [paragraph(f"{verdict}: {job(request)}", "", "  "), told, items(knobs(found.strategy))]
     lines += [paragraph(f"{breach.reason} ({breach.origin})", "  × ", "    ") for breach in found.breaches]
     if found.files is not None:
         lines += _origin(found.files)

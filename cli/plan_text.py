@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from ..models import Strategy
 from ..plans import MemoryReport, NoPlan, OutOfTime, Plan, Request, TimeReport
 from .tables import items, paragraph, table
-from .words import gib, job, knobs, number, seconds, terms
+from .words import gib, job, knobs, number, seconds, terms, trained
 
 
 def plan_text(plan: Plan, top: int, verbose: bool) -> str:
     """The plan in about ten lines; with `verbose` its stages, memory and traffic too."""
     lines = [
         paragraph(job(plan.request), "", "  "),
+        paragraph(trained(plan.request.training, plan.request.model), "  ", "    "),
         items(knobs(plan.strategy)),
         *time_lines(plan.time),
         *memory_lines(plan.memory),
@@ -111,12 +112,13 @@ def details(memory: MemoryReport, time: TimeReport) -> list[str]:
     spent = [[name.replace("_", " "), f"{part:,.6f}"] for name, part in time.terms_seconds.items()]
     hidden = [[name.replace("_", " "), f"{part:,.6f}"] for name, part in time.hidden_seconds.items() if part]
     recipe = memory.bytes_per_parameter
+    frozen = f", frozen weights {recipe.frozen:.4g}" if recipe.frozen else ""
     blocks = [
         table(["memory, worst stage", "GiB"], [*held, ["total", f"{memory.total_bytes / 2**30:,.2f}"]], "  "),
         paragraph(
             f"bytes a parameter before sharding: weights {recipe.weights:g}, gradients {recipe.gradients:g}, "
-            f"optimizer {recipe.optimizer:g} ({recipe.recipe}); load peak {gib(memory.load_peak_bytes)}, "
-            f"checkpoint {gib(memory.checkpoint_bytes)}",
+            f"optimizer {recipe.optimizer:g} ({recipe.recipe}){frozen}; "
+            f"load peak {gib(memory.load_peak_bytes)}, checkpoint {gib(memory.checkpoint_bytes)}",
             "  ",
             "    ",
         ),

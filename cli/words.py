@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..models import Strategy
+from ..models import Strategy, Training, Transformer
+from ..models.work import parameters
 from ..plans import MemoryReport, Request
 from ..plans.quantity import gib
 
@@ -58,8 +59,41 @@ def job(request: Request) -> str:
     """Model, cluster and batch of a request in one sentence."""
     cluster, training = request.cluster, request.training
     where = f"{cluster.nodes:,} x {cluster.name} ({plural(cluster.gpus, 'card')})"
-    batch = f"{plural(training.global_batch_size, 'sequence')} of {training.sequence_length:,} tokens"
+    batch = f"{plural(training.global_batch_size, 'sequence')} of {lengths(training)}"
     return f"{request.model.name} on {where}, {batch}"
+
+
+def lengths(training: Training) -> str:
+    """Tokens of a sequence: the longest, the mean, those of a packed document."""
+    told = f"{training.sequence_length:,} tokens"
+    if training.mean_sequence_length:
+        told += f" at most, {training.mean_sequence_length:,} in the mean"
+    return told + (
+        f", documents of {training.mean_document_length:,}" if training.mean_document_length else ""
+    )
+
+
+def trained(training: Training, model: Transformer) -> str:
+    """What is trained and what is frozen, in one line.
+
+    >>> job = Training(global_batch_size=1, sequence_length=1, trainable="qlora(16)")
+    >>> trained(job, Transformer.preset("llama-3.1-8b"))
+    'trains 4.19e7 of 8.07e9 parameters: qlora(16) on all-linear; frozen: 1.05e9, and 6.98e9 in 4 bits'
+    """
+    held, way = parameters(training, model), training.way
+    copies = "" if training.master_weights else ", without a master copy"
+    reference = training.reference_model
+    beside = "" if reference is None else f"; beside it {'itself' if reference == 'self' else reference.name}"
+    if held.trained == held.total:
+        return f"trains all {number(held.total)} parameters with {training.optimizer}{copies}{beside}"
+    kind = f"{way.written} on {', '.join(training.lora_targets)}" if way.adapts else f"share {way.share:g}"
+    kind = f"all but {', '.join(training.frozen)}" if training.frozen and way.kind == "all" else kind
+    kind = "all but the frozen towers" if way.kind == "all" and not training.frozen else kind
+    packed = f", and {number(held.quantised)} in 4 bits" if held.quantised else ""
+    return (
+        f"trains {number(held.trained)} of {number(held.total)} parameters: {kind}{copies}; "
+        f"frozen: {number(held.frozen)}{packed}{beside}"
+    )
 
 
 def knobs(strategy: Strategy) -> list[str]:
@@ -114,4 +148,6 @@ def terms(parts: Mapping[str, float], divisor: float = 1.0, digits: int = 1) -> 
     return ", ".join(f"{name.replace('_', ' ')} {value / divisor:,.{digits}f}" for name, value in shown)
 
 
-__all__ = ["gib", "job", "knobs", "number", "offload", "plural", "rate", "risk", "seconds", "terms"]
+__all__ = [
+    "gib", "job", "knobs", "number", "offload", "plural", "rate", "risk", "seconds", "terms", "trained",
+]  # fmt: skip

@@ -6,6 +6,7 @@ from ..inputs import InputError, nearest
 from ..models.strategy import BackendName, Strategy
 from ..models.transformer import Transformer
 from ..plans.plan import Plan
+from . import ways
 from .folder import folder
 from .refused import Objection, Refused
 from .target import TARGETS, Target
@@ -50,7 +51,11 @@ def emit(plan: Plan, target: str) -> dict[str, str]:
     for a name that is no target or a plan whose batch sizes contradict each other.
     """
     chosen = _target(target)
-    objection = refusal(plan.strategy, plan.request.model, target) or next(chosen.training(plan), None)
+    objection = (
+        refusal(plan.strategy, plan.request.model, target)
+        or next(chosen.training(plan), None)
+        or next(ways.objections(plan, target), None)
+    )
     if objection is not None:
         raise Refused(target, chosen.backend or plan.strategy.backend, objection)
     _whole_batch(plan)

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..models.divisors import padded_vocabulary
+from ..models.work import parameters
+from ..plans import Request
 from ..plans.plan import Plan
+from . import ways
 from .deepspeed.write import LR_PLACEHOLDER
 from .megatron.write import FILE as MEGATRON_FILE
 from .releases import read_in
@@ -46,7 +49,8 @@ def notes(plan: Plan, target: str) -> list[str]:
         "transformers": _transformers,
         "torchtitan": _torchtitan,
     }[target]
-    return [*own(plan)] if target in ("megatron", "torchtitan") else [*own(plan), _ATTENTION]
+    told = [*own(plan), *ways.notes(plan)]
+    return told if target in ("megatron", "torchtitan") else [*told, _ATTENTION]
 
 
 def _several(plan: Plan) -> bool:
@@ -120,24 +124,31 @@ def _slurm(plan: Plan) -> Iterator[str]:
 
 def _fsdp(plan: Plan) -> Iterator[str]:
     strategy = plan.strategy
-    yield "The docstring of `fsdp_plan.py` shows the script; load the model in float32."
+    yield f"The docstring of `fsdp_plan.py` shows the script; load the model in {_loaded(plan.request)}."
     if _several(plan):
         yield "Set `MASTER_ADDR` to the first machine; ranks are numbered machine by machine."
     if strategy.tensor_parallel > 1:
         yield "Ranks of one tensor-parallel group must read the same data: use `fsdp_plan.data_rank(mesh)`."
     if strategy.stages[0].recompute_selective_layers:
         yield "Partial recomputation keeps attention and every second matrix product of a layer, as priced."
-    if strategy.gradient_accumulation_steps > 1:
+    if strategy.gradient_accumulation_steps > 1 and plan.request.training.sync_each_batch:
         yield "Gradients are reduced after each micro-batch, as priced; do not switch synchronisation off."
     if plan.request.training.optimizer == "adamw-8bit":
         yield _COMPACT
+
+
+def _loaded(request: Request) -> str:
+    """The types of trained and frozen weights, in words."""
+    kind = "float32" if request.training.master_weights else "bfloat16"
+    held = parameters(request.training, request.model)
+    return kind if held.trained == held.total else f"bfloat16, what is trained of it in {kind}"
 
 
 def _accelerate(plan: Plan) -> Iterator[str]:
     if _several(plan):
         yield "Set `MASTER_ADDR` to the first machine and `NODE_RANK` on each."
     yield "Micro-batch and accumulation are no keys of the YAML: set them in the script, as under Decided."
-    if plan.strategy.gradient_accumulation_steps > 1:
+    if plan.strategy.gradient_accumulation_steps > 1 and plan.request.training.sync_each_batch:
         yield (
             "Pass `GradientAccumulationPlugin(num_steps=..., sync_each_batch=True)`: without it Accelerate "
             "keeps whole gradients between micro-batches, which the plan did not price."

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
+from ..models.work import parameters
 from ..plans.plan import Plan
 from .label import label
 from .notes import MEANING, notes
@@ -43,6 +44,7 @@ def _decided(plan: Plan) -> str:
         ("tensor parallel", f"{strategy.tensor_parallel}{_sequence(plan)}"),
         *_axes(plan),
         ("precision", f"{strategy.precision}, gradients {strategy.gradient_dtype}"),
+        *_trained(plan),
         ("optimizer", training.optimizer),
         (
             "recomputed layers",
@@ -58,6 +60,14 @@ def _decided(plan: Plan) -> str:
         ("status", f"{plan.status}: {plan.proof.statement}"),
     ]
     return "## Decided\n\n" + _table(("choice", "value"), rows)
+
+
+def _trained(plan: Plan) -> Iterator[tuple[str, str]]:
+    """A row on what is trained, where that is not everything."""
+    held = parameters(plan.request.training, plan.request.model)
+    if held.trained < held.total:
+        yield "trained", f"{held.trained} of {held.total} parameters: {plan.request.training.trainable}"
+        yield "frozen", f"{held.frozen} in 16 bits, {held.quantised} in 4 bits"
 
 
 def _axes(plan: Plan) -> Iterator[tuple[str, str]]:

@@ -107,10 +107,14 @@ def plan(
     cluster: Cluster | None = None,
     optimizer: str = "adamw",
     sequence: int = SEQUENCE,
+    **more: object,
 ) -> Plan:
-    """A plan around `strategy`; the batch is what its ranks make, the cluster just holds its world."""
+    """A plan around `strategy`; the batch is what its ranks make, the cluster just holds its world.
+
+    `more` are further fields of the job.
+    """
     made = strategy.data_parallel * strategy.micro_batch_size * strategy.gradient_accumulation_steps
-    training = {"global_batch_size": made, "sequence_length": sequence, "optimizer": optimizer}
+    training = {"global_batch_size": made, "sequence_length": sequence, "optimizer": optimizer, **more}
     request = Request(
         model=model or tiny(),
         cluster=cluster or Cluster.of_gpus("dgx-h100", strategy.world),

@@ -150,6 +150,7 @@ def test_a_plan_in_80_columns(
     told = capsys.readouterr()
     assert told.out == (
         "llama-3.1-8b on 1 x dgx-h100 (8 cards), 64 sequences of 8,192 tokens\n"
+        "  trains all 8.03e9 parameters with adamw\n"
         "  deepspeed   zero 3   tp 1   pp 1   dp 8   micro-batch 1   accumulation 8\n"
         "  recompute full   offload none   bf16 (bf16 gradients)\n"
         "  step 61.4 s (compute 48.9, data comm exposed 12.5)\n"

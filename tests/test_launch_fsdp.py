@@ -51,7 +51,7 @@ def constants(tree: ast.Module) -> dict[str, Any]:
 def test_the_constants_are_the_decisions(name: str) -> None:
     """Each decision stands in the module under its name, and no function has a number of a plan."""
     tree = ast.parse(text_of(SEVERAL[name]))
-    chosen = decisions(plan(SEVERAL[name])).model_dump()
+    chosen = decisions(plan(SEVERAL[name])).model_dump(exclude_none=True)
     code = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
     numbers = {
         node.value

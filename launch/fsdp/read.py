@@ -11,13 +11,18 @@ from ..documents import Document
 from .schema import FsdpPlan
 from .write import DTYPES
 
+OPTIONAL = ("trained_parameters", "trained_dtype", "sync_each_batch")
+"""Decisions that are constants only where a plan takes them."""
+
 WORDS = {dtype: word for word, dtype in DTYPES.items()}
 
 
 def plan_of(file: Document) -> FsdpPlan:
     """The constants, checked by their schema."""
     try:
-        return FsdpPlan.model_validate({key.lower(): file.values.get(key) for key in _names()})
+        found = {name: file.values.get(name.upper()) for name in FsdpPlan.model_fields}
+        absent = {name for name, value in found.items() if value is None and name in OPTIONAL}
+        return FsdpPlan.model_validate({name: found[name] for name in found.keys() - absent})
     except ValidationError as error:
         first = error.errors()[0]
         key = str(first["loc"][0]).upper() if first["loc"] else "WORLD_SIZE"

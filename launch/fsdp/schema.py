@@ -35,6 +35,11 @@ class FsdpPlan(BaseModel):
     sequence_parallel: bool
     compiled_layers: bool
     compiled_loss: bool
+    trained_parameters: Part | None = None
+    """Parameters that are trained, where not all are or not as float32 weights."""
+    trained_dtype: Literal["bfloat16", "float32"] | None = None
+    sync_each_batch: bool = Field(default=True, exclude=True)
+    """Gradients are reduced after each micro-batch; no constant: the step is written without it."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -50,6 +55,10 @@ class FsdpPlan(BaseModel):
         ranks = self.world_size // self.axes.get("tp", 1)
         if ranks * self.micro_batch_size * self.gradient_accumulation_steps != self.global_batch_size:
             raise ValueError(f"{ranks} ranks do not process {self.global_batch_size} sequences a step")
+        if (self.trained_parameters is None) != (self.trained_dtype is None):
+            raise ValueError("trained_parameters and trained_dtype go together")
+        if (self.trained_parameters or 0) > self.parameters:
+            raise ValueError("more parameters trained than there are")
         if self.sequence_parallel and "tp" not in self.axes:
             raise ValueError("sequence_parallel needs an axis tp")
         return self

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from importlib.resources import files
 
-from ...models.counts import count
+from ...models.work import parameters
 from ...plans.plan import Plan
 from ..label import label
 from ..releases import tested_with
@@ -25,7 +25,7 @@ def decisions(plan: Plan) -> FsdpPlan:
             "world_size": strategy.world,
             "axes": _axes(plan),
             "layers": strategy.layers,
-            "parameters": count(plan.request.model).total,
+            "parameters": parameters(training, plan.request.model).total,
             "micro_batch_size": strategy.micro_batch_size,
             "gradient_accumulation_steps": strategy.gradient_accumulation_steps,
             "global_batch_size": training.global_batch_size,
@@ -40,8 +40,20 @@ def decisions(plan: Plan) -> FsdpPlan:
             "sequence_parallel": strategy.sequence_parallel,
             "compiled_layers": compiled(strategy),
             "compiled_loss": strategy.loss_kernel == "compiled",
+            "sync_each_batch": training.sync_each_batch,
+            **_portion(plan),
         }
     )
+
+
+def _portion(plan: Plan) -> dict[str, object]:
+    """What is trained and in which type, where that is not every weight in float32."""
+    training = plan.request.training
+    held = parameters(training, plan.request.model)
+    if held.trained == held.total and training.master_weights:
+        return {}
+    kind = "float32" if training.master_weights else DTYPES[plan.strategy.precision]
+    return {"trained_parameters": held.trained, "trained_dtype": kind}
 
 
 def write(plan: Plan) -> dict[str, str]:
@@ -53,7 +65,8 @@ def module(chosen: FsdpPlan, model: str) -> str:
     """The text of the module: docstring, imports of its parts, constants, parts, `apply`."""
     tensor = "tp" in chosen.axes
     recompute = chosen.recompute_full_layers + chosen.recompute_selective_layers > 0
-    names = ["ranks", "model", "tensor_parallel" if tensor else "whole_loss"]
+    check = "model" if chosen.trained_parameters is None else "portion"
+    names = ["ranks", "layers", check, "tensor_parallel" if tensor else "whole_loss"]
     names += [*["recompute"] * recompute, "shard", "step"]
     imports, bodies = [], []
     for name in names:
@@ -62,8 +75,10 @@ def module(chosen: FsdpPlan, model: str) -> str:
         imports.append(head)
         bodies.append(body)
     tested = tested_with("torch", "transformers")
-    doc = _DOC.format(model=label(model), world=chosen.world_size, tested=tested)
-    constants = "\n".join(_constant(name, value) for name, value in chosen.model_dump().items())
+    kind = "in float32" if chosen.trained_dtype is None else f"its trained weights in {chosen.trained_dtype}"
+    doc = _DOC.format(model=label(model), world=chosen.world_size, tested=tested, kind=kind)
+    kept = chosen.model_dump(exclude_none=True)
+    constants = "\n".join(_constant(name, value) for name, value in kept.items())
     pieces = [doc, _merged(imports), constants, *bodies, _faces(tensor, recompute, chosen)]
     return "\n\n\n".join(piece.strip("\n") for piece in pieces) + "\n"
 
@@ -130,7 +145,11 @@ def _constant(name: str, value: object) -> str:
 
 def _faces(tensor: bool, recompute: bool, chosen: FsdpPlan) -> str:
     """The public functions, which hand the constants to the parts."""
-    steps = ["    layers = decoder_layers(model, LAYERS)", "    check_model(model, PARAMETERS)"]
+    steps = ["    layers = decoder_layers(model, LAYERS)"]
+    if chosen.trained_parameters is None:
+        steps.append("    check_model(model, PARAMETERS)")
+    else:
+        steps.append("    check_portion(model, PARAMETERS, TRAINED_PARAMETERS, TRAINED_DTYPE)")
     if tensor:
         steps.append('    cut_tensors(model, layers, mesh["tp"], SEQUENCE_PARALLEL)')
     if recompute:
@@ -141,7 +160,13 @@ def _faces(tensor: bool, recompute: bool, chosen: FsdpPlan) -> str:
     steps += ["    offload = OFFLOAD_ROOT, OFFLOADED_LAYERS"]
     steps += ["    shard_layers(model, layers, mesh, precision, RESHARD_AFTER_FORWARD, *offload)"]
     entropy = "torch.compile(cross_entropy)" if chosen.compiled_loss else "cross_entropy"
-    return _FACES.format(steps="\n".join(steps), entropy=entropy)
+    loop = _LOOP if chosen.sync_each_batch else _LATE
+    return _FACES.format(steps="\n".join(steps), entropy=entropy, loop=loop)
+
+
+_LOOP = "for tokens, following in batches:"
+_LATE = """for index, (tokens, following) in enumerate(batches):
+        model.set_requires_gradient_sync(index == GRADIENT_ACCUMULATION_STEPS - 1)"""
 
 
 _DOC = '''"""How to lay {model} out on {world} cards with FSDP2.
@@ -150,7 +175,7 @@ Written by shardwise; the plan is in plan.json. Tested with {tested}.
 A training script does
 
     mesh = fsdp_plan.make_mesh()
-    model = fsdp_plan.apply(model, mesh)       # the model in float32, the same on every rank
+    model = fsdp_plan.apply(model, mesh)       # the model {kind}, the same on every rank
     rank, count = fsdp_plan.data_rank(mesh)    # for the sampler of the data
     optimizer = torch.optim.AdamW(model.parameters(), lr=..., fused=True)
     for batches in ...:                        # GRADIENT_ACCUMULATION_STEPS of (tokens, next tokens)
@@ -193,7 +218,7 @@ def step(
     A micro-batch is (tokens, next tokens), each MICRO_BATCH_SIZE x SEQUENCE_LENGTH integers.
     """
     total = torch.zeros((), device=device_type())
-    for tokens, following in batches:
+    {loop}
         with loss_context():
             loss = token_loss(model(input_ids=tokens).logits, following) / GRADIENT_ACCUMULATION_STEPS
             loss.backward()

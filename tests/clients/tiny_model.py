@@ -28,6 +28,44 @@ def build(family: str = "llama", *, tied: bool = False, layers: int = 4) -> Any:
     return transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32)
 
 
+def hold(model: Any, job: dict[str, Any]) -> None:
+    """Freezes in bfloat16 what the fields of a `job` freeze, all but the adapters where it has some.
+
+    Without a master copy everything is in bfloat16.
+    """
+    frozen = []
+    if str(job.get("trainable", "all")).startswith("lora"):
+        frozen = list(model.parameters())
+    for part in job.get("frozen", ()):
+        where = {"embedding": ("model.embed_tokens",), "head": ("lm_head", "model.norm")}[part]
+        frozen += [weight for name in where for weight in model.get_submodule(name).parameters()]
+    for weight in frozen:
+        weight.requires_grad_(False)
+        weight.data = weight.data.to(torch.bfloat16)
+    if job.get("lora_targets"):
+        for layer in model.model.layers:
+            for name in job["lora_targets"]:
+                setattr(layer.self_attn, name, Adapted(layer.self_attn.get_submodule(name), 4))
+    if not job.get("master_weights", True):
+        model.to(torch.bfloat16)
+
+
+class Adapted(torch.nn.Module):  # type: ignore[misc]  # torch is no part of the checks
+    """A linear with low-rank adapters in float32 beside it, as peft's own Linear has them."""
+
+    def __init__(self, base: torch.nn.Linear, rank: int) -> None:
+        super().__init__()
+        made = torch.Generator().manual_seed(base.in_features * 1000 + base.out_features)
+        self.base = base
+        self.down = torch.nn.Parameter(torch.randn(rank, base.in_features, generator=made) / 8)
+        self.up = torch.nn.Parameter(torch.randn(base.out_features, rank, generator=made) / 8)
+
+    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Base and adapters together."""
+        thin = torch.nn.functional.linear(hidden, self.down.to(hidden.dtype))
+        return self.base(hidden) + torch.nn.functional.linear(thin, self.up.to(hidden.dtype))
+
+
 def batch(step: int, sequences: int) -> torch.Tensor:
     """Tokens of one optimizer step, one more than a sequence so that the next tokens are known."""
     made = torch.Generator().manual_seed(step)

@@ -47,6 +47,7 @@ def train(name: str, case: dict[str, Any]) -> dict[str, Any]:
     plan = module_of(name, case["module"])
     mesh = plan.make_mesh()
     built = tiny_model.build(case["family"], tied=case["tied"], layers=case["layers"])
+    tiny_model.hold(built, case["job"])
     model = plan.apply(built, mesh)
     optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, fused=True)
     norms: list[float] = []
@@ -109,6 +110,8 @@ def attempt(name: str, case: dict[str, Any]) -> dict[str, Any]:
 def plain(case: dict[str, Any]) -> dict[str, list[float]]:
     """Ordinary training on one process over whole batches."""
     model = tiny_model.build(case["family"], tied=case["tied"])
+    tiny_model.hold(model, case["job"])
+    model.float()
     optimizer = torch.optim.AdamW(model.parameters(), lr=RATE)
     return tiny_model.plain_training(model, optimizer, [tiny_model.batch(0, case["sequences"])] * STEPS)
 

@@ -1,19 +1,9 @@
-"""Finding the decoder layers and checking that the model is the planned one."""
+"""Checking that the model is the planned one."""
 
 from __future__ import annotations
 
 import torch
 from torch import nn
-
-
-def decoder_layers(model: nn.Module, count: int) -> nn.ModuleList:
-    """The model's stack of layers: the outermost list of exactly `count` modules."""
-    found = {name: part for name, part in model.named_modules() if isinstance(part, nn.ModuleList)}
-    right = sorted((name for name, part in found.items() if len(part) == count), key=lambda n: n.count("."))
-    if not right:
-        met = ", ".join(f"{name} ({len(part)})" for name, part in found.items()) or "none"
-        raise ValueError(f"this plan is for {count} layers; lists of modules in this model: {met}")
-    return found[right[0]]
 
 
 def check_model(model: nn.Module, parameters: int) -> None:

@@ -1,0 +1,110 @@
+"""The way of training in launch files: what a target cannot carry, and what the training script must do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..models.adapters import matrices, spelled_out
+from ..models.backend import backend
+from ..models.training import Training
+from ..models.transformer import Transformer
+from ..plans.plan import Plan
+from .refused import Objection
+
+_TITAN = "torchtitan's configurations train every parameter of one model"
+
+CANNOT: dict[str, dict[str, str]] = {
+    "accelerate": {
+        "master_weights": "Accelerate makes trained weights float32 under mixed precision",
+    },
+    "torchtitan": {
+        "trainable": _TITAN,
+        "frozen": _TITAN,
+        "reference_model": _TITAN,
+        "master_weights": "the arguments are written for float32 shards",
+        "sync_each_batch": "torchtitan reduces gradients after every micro-batch",
+    },
+}
+"""Fields of a job that a target cannot carry though its backend can, with the reason."""
+
+
+def objections(plan: Plan, target: str) -> Iterator[Objection]:
+    """What of the job the target, or the backend of the plan, cannot run."""
+    training, known = plan.request.training, backend(plan.strategy.backend)
+    for field, value in known.unable(training).items():
+        yield Objection(f"training.{field}", value, known.because[field])
+    for knob, values in known.held_to(training).items():
+        value = getattr(plan.strategy, knob)
+        if value not in values:
+            yield Objection(knob, value, known.because["way"])
+    usual = {name: field.default for name, field in Training.model_fields.items()}
+    for field, reason in CANNOT.get(target, {}).items():
+        value = getattr(training, field)
+        if value != usual[field]:
+            yield Objection(f"training.{field}", value, reason)
+
+
+def notes(plan: Plan) -> Iterator[str]:
+    """Sentences for the README: adapters, frozen parts, packing, a reference model."""
+    training, model = plan.request.training, plan.request.model
+    if training.way.adapts:
+        yield from _adapters(training, model)
+    elif training.frozen:
+        yield (
+            f"Switch gradients off (`requires_grad_(False)`) for {', '.join(training.frozen)}, in 16 bits, "
+            "before anything is wrapped: frozen weights are priced without gradients and optimizer states."
+        )
+    elif training.way.kind == "share":
+        yield (
+            f"Switch gradients off (`requires_grad_(False)`) for all but {training.way.share:.0%} of the "
+            "parameters of each layer; the plan prices them in 16 bits, without gradients and states."
+        )
+    yield from _data(training)
+    if training.reference_model is not None:
+        yield from _reference(training)
+
+
+def _adapters(training: Training, model: Transformer) -> Iterator[str]:
+    named = ", ".join(repr(name) for name in targets(training, model))
+    yield (
+        f"Make the model with peft: `get_peft_model(model, LoraConfig(r={training.way.rank}, "
+        f"target_modules=[{named}]))` (names as Llama has them); base weights in 16 bits, "
+        "adapters in float32, as peft makes them."
+    )
+    if training.way.kind == "qlora":
+        yield (
+            "Load the base with `BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type='nf4', "
+            "bnb_4bit_use_double_quant=True, bnb_4bit_quant_storage=torch.bfloat16)`: only weights stored in "
+            "the type of the others can be sharded beside them. Not run in our tests."
+        )
+
+
+def targets(training: Training, model: Transformer) -> list[str]:
+    """Names of the adapted matrices, in the order of a layer."""
+    wanted = spelled_out(training.lora_targets)
+    held = (matrix.name for block in model.kinds for matrix in matrices(block, model.hidden_size))
+    return list(dict.fromkeys(name for name in held if name in wanted))
+
+
+def _data(training: Training) -> Iterator[str]:
+    if training.mean_document_length:
+        yield (
+            f"Pack documents (mean {training.mean_document_length} tokens) with a mask or position ids that "
+            "keep them apart: attention is priced within a document."
+        )
+    if training.mean_sequence_length:
+        yield (
+            f"Sequences differ (mean {training.mean_sequence_length} tokens): memory is priced for the "
+            "longest, time for the mean without padding; sort them by length, or pack them."
+        )
+
+
+def _reference(training: Training) -> Iterator[str]:
+    if training.way.adapts and training.reference_model == "self":
+        yield "The reference is the base with its adapters switched off (`model.disable_adapter()`)."
+        return
+    cut = "sharded like the trained one" if training.reference_sharded else "whole on every data rank"
+    yield (
+        f"Load the reference model frozen, in 16 bits, {cut}; it runs forward under `torch.no_grad()` for "
+        "each micro-batch, before the trained model."
+    )
