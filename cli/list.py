@@ -25,7 +25,7 @@ HEADERS = {
 }
 """Column heads where the key itself reads badly."""
 
-DETAILS = ("link", "host_gib", "hidden_size")
+DETAILS = ("link", "host_gib", "hidden_size", "family")
 """Facts told with -v only: the table then needs more than 80 columns."""
 
 KINDS = ("models", "clusters", "gpus", "stacks")
