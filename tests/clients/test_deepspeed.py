@@ -50,6 +50,9 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
         name: {"config": emitted(name), "refused": False, "recompute": strategy.recompute == "full"}
         for name, strategy in PLANS.items()
     }
+    secondary = emitted("bf16 zero 3")
+    secondary["zero_optimization"]["zero_hpz_partition_size"] = WORLD
+    job["hpz"] = {"config": secondary, "refused": False, "recompute": False}
     sgd = json.loads(
         emit(plan(deepspeed(2, WORLD, **ACCUMULATED), optimizer="sgd"), "deepspeed")["ds_config.json"]
     )
@@ -122,6 +125,18 @@ def test_gradient_norms_are_equal(found: list[Any], name: str) -> None:
     precise = PLANS[name].precision == "fp32"
 
     assert found[0][name]["norms"] == pytest.approx(found[0]["plain"]["norms"], rel=1e-4 if precise else 2e-2)
+
+
+def test_hpz_keeps_a_second_copy_of_the_weights(found: list[Any]) -> None:
+    """The same losses as plain ZeRO-3 and the same shards; beside them a shard of a second copy.
+
+    No plan of ours sets it: the ledger has no price for that copy, and `check` and `lint` say so.
+    """
+    for rank in found:
+        assert rank["hpz"]["losses"] == rank["bf16 zero 3"]["losses"]
+        assert rank["hpz"]["weights"] == rank["hpz"]["masters"] == PARAMETERS // WORLD
+        assert rank["hpz"]["second_copy"] == PARAMETERS // WORLD
+        assert rank["bf16 zero 3"]["second_copy"] == 0
 
 
 def test_sgd_is_found_by_its_name(found: list[Any]) -> None:

@@ -29,7 +29,7 @@ def train(case: dict[str, Any]) -> dict[str, Any]:
         model.gradient_checkpointing_enable()
     engine, *_ = deepspeed.initialize(model=model, config=case["config"], model_parameters=model.parameters())
     micro, steps = engine.train_micro_batch_size_per_gpu(), engine.gradient_accumulation_steps()
-    losses, norms = [], []
+    losses, norms, second = [], [], 0
     tokens = tiny_model.batch(0, micro * steps * WORLD)
     for _ in range(STEPS):
         total = torch.zeros(())
@@ -37,12 +37,13 @@ def train(case: dict[str, Any]) -> dict[str, Any]:
             first = (part * WORLD + RANK) * micro
             loss = tiny_model.loss_of(engine, tokens[first : first + micro])
             engine.backward(loss)
+            second = max(second, second_copy(engine))  # dropped when the weights change
             engine.step()
             total += loss.detach().float() / steps
         dist.all_reduce(total)
         losses.append(total.item() / WORLD)
         norms.append(float(engine.get_global_grad_norm() or 0))
-    return {"losses": losses, "norms": norms, **account(engine)}
+    return {"losses": losses, "norms": norms, "second_copy": second, **account(engine)}
 
 
 def account(engine: Any) -> dict[str, Any]:
@@ -69,6 +70,12 @@ def account(engine: Any) -> dict[str, Any]:
         "masters": masters(engine.optimizer),
         "weights": sum(getattr(weight, "ds_tensor", weight).numel() for weight in engine.module.parameters()),
     }
+
+
+def second_copy(engine: Any) -> int:
+    """Elements on this rank of the second copy of the weights, which hpZ keeps inside a machine."""
+    found = [getattr(weight, "ds_secondary_tensor", None) for weight in engine.module.parameters()]
+    return sum(part.numel() for part in found if part is not None)
 
 
 def masters(optimizer: Any) -> int:
