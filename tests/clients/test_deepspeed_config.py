@@ -16,7 +16,7 @@ pytestmark = pytest.mark.clients
 
 
 class World:
-    """Stands in for `torch.distributed` and for the model-parallel unit: without them DeepSpeed takes 1 rank."""
+    """Stands in for `torch.distributed` and the model-parallel unit: without them DeepSpeed takes 1 rank."""
 
     def __init__(self, ranks: int) -> None:
         self.ranks = ranks

@@ -54,7 +54,7 @@ def test_the_trainer_fills_in_what_the_plan_says(tmp_path: Path, monkeypatch: py
 
 
 def test_a_number_that_contradicts_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The trainer keeps a list of mismatches: with numbers for auto and another micro-batch it is not empty."""
+    """The trainer keeps a list of mismatches: with another micro-batch than the number it is not empty."""
     plan = next(plan for plan in PLANS if plan.strategy.micro_batch_size == 1)
     config = json.loads(emit(plan, "deepspeed")["ds_config.json"])
     found = parsed(plan, tmp_path, monkeypatch, deepspeed=config, per_device_train_batch_size=2)

@@ -23,7 +23,7 @@ RANK, WORLD = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 STEPS, RATE = 3, 1e-3
 
 
-class Part(nn.Module):
+class Part(nn.Module):  # type: ignore[misc]
     """The layers of one stage; embedding before the first, norm and head after the last."""
 
     def __init__(self, model: Any, first: int, number: int) -> None:
