@@ -48,7 +48,7 @@ def hours_of(clock: str) -> float:
 
 
 def test_days_follow_from_tokens_and_speed(asked: tuple[dict[str, Any], dict[str, str], str]) -> None:
-    """All tokens at the plan's own rate; and 6 P T over the FLOPs it reaches, attention aside (within 15 %)."""
+    """All tokens at the plan's own rate; and 6 P T over the FLOPs it reaches, within 15 % for attention."""
     plan = asked[0]
     hours = plan["cost"]["days"] * 24
     reached = plan["time"]["mfu"] * PEAK_FLOPS * CARDS

@@ -37,14 +37,15 @@ def _port() -> int:
 class Slurm:
     """A running Slurm in `folder`: machines ``n1`` .. ``nN`` of `cards` fake cards each.
 
-    `topology` is the text of topology.conf, empty for none. Use as a context manager; `environment` is what
-    a command needs to find this Slurm.
+    `topology` is the text of topology.conf, empty for none; a machine has `memory_mib` and a core a card.
+    Use as a context manager; `environment` is what a command needs to find this Slurm.
     """
 
     folder: Path
     nodes: int = 2
     cards: int = 8
     topology: str = ""
+    memory_mib: int = 100
     _running: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def __enter__(self) -> Slurm:
@@ -120,7 +121,7 @@ class Slurm:
             *(["TopologyPlugin=topology/tree"] if self.topology else []),
             *(
                 f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs={self.cards} "
-                f"Sockets=1 CoresPerSocket={self.cards} ThreadsPerCore=1 RealMemory=100 "
+                f"Sockets=1 CoresPerSocket={self.cards} ThreadsPerCore=1 RealMemory={self.memory_mib} "
                 f"Gres=gpu:h100:{self.cards}"
                 for name, port in zip(self.names, ports, strict=True)
             ),
