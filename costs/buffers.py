@@ -14,7 +14,7 @@ from .columns import Bools, Floats, Ints
 from .law import law
 from .layout import Layout
 from .portion import Portion
-from .states import Held, kinds_total, per_parameter, portion_bytes
+from .states import Held, kinds_total, per_parameter, portion_bytes, whole_in_16_bits
 from .terms import Note, Term, kib
 
 _GATHER = Note(
@@ -90,8 +90,9 @@ def largest_linear(block: Block, hidden: int) -> int:
 
 
 def _fsdp_rows(layout: Layout) -> Bools:
-    """Rows whose units are gathered: FSDP that shards."""
-    return layout.strategies.is_("backend", "fsdp") & (layout.strategies.zero_stage >= 2)
+    """Rows whose units are gathered or cast before use: FSDP, but for 16-bit weights whole on one card."""
+    sharded = layout.strategies.is_("backend", "fsdp") & (layout.strategies.zero_stage >= 2)
+    return sharded & ~whole_in_16_bits(layout)
 
 
 def unit_bytes(layout: Layout) -> Held:

@@ -180,6 +180,11 @@ def sharded_from(
     return zero >= weights_from, zero >= gradients_from, zero >= 1
 
 
+def whole_in_16_bits(layout: Layout) -> Bools:
+    """Rows whose one card holds all weights in 16 bits already: nothing is cast or gathered before use."""
+    return (layout.shard == 1) & (per_parameter(layout, "weights_bytes") <= 2.0)
+
+
 def gradients_offloaded(layout: Layout) -> Bools:
     """Rows whose gradients leave the card as they are reduced: sharded ones of an offloaded optimizer."""
     return sharding(layout)[1] & layout.strategies.is_("offload_optimizer", "cpu")
@@ -253,7 +258,7 @@ def _gradients(layout: Layout, moment: str) -> Term:
     kept = (s.by_backend("gradients_resident") > 0) | (s.gradient_accumulation_steps > 1)
     alive_rows |= kept
     if moment == "gradients":
-        root = np.where(kept, 1.0, 0.0)
+        root = np.where(kept | whole_in_16_bits(layout), 1.0, 0.0)
         held = Held(held.layer, held.expert, held.first * root, held.last * root)
     return held.term("gradients", _GRADIENTS, np.where(alive_rows, each, 0.0), gradients_offloaded(layout))
 

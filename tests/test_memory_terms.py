@@ -19,7 +19,9 @@ LAYER, ROOT = 218_112_000, 2 * VOCABULARY * H + H
 """Parameters of one layer; of embedding, head and final norm."""
 
 
-def ledger(length: int = 4096, cards: int = 8, kept: int = LAYERS, **knobs: Any) -> Ledger:
+def ledger(
+    length: int = 4096, cards: int = 8, kept: int = LAYERS, master: bool = True, **knobs: Any
+) -> Ledger:
     """FSDP over `cards` cards of 80 GB; layers that are not kept are recomputed whole."""
     full = LAYERS - kept
     values: dict[str, Any] = {
@@ -34,7 +36,7 @@ def ledger(length: int = 4096, cards: int = 8, kept: int = LAYERS, **knobs: Any)
     }
     strategy = Strategy(**{**values, **knobs})
     batch = strategy.data_parallel * strategy.micro_batch_size
-    training = Training(global_batch_size=batch, sequence_length=length)
+    training = Training(global_batch_size=batch, sequence_length=length, master_weights=master)
     cluster = Cluster.of_gpus("dgx-h100", cards)
     return price(Transformer.preset("llama-3.1-8b"), training, cluster, [strategy])[0]
 
@@ -242,3 +244,19 @@ def test_a_stack_is_as_its_parent_but_for_what_it_says() -> None:
 
     assert child.gemm_factor == parent.gemm_factor
     assert (child.activation_set, parent.activation_set) == ("fused", "hf-eager")
+
+
+def test_16_bit_weights_whole_on_one_card_are_used_in_place() -> None:
+    """Without a master copy nothing is gathered; fp32 weights are still cast unit by unit."""
+    knobs: dict[str, Any] = {
+        "cards": 1,
+        "gradient_dtype": "bf16",
+        "zero_stage": 2,
+        "reshard_after_forward": False,
+    }
+    in_place, cast = ledger(master=False, **knobs), ledger(**knobs)
+
+    for moment in ("forward", "backward"):
+        assert term(in_place, moment, "gathered_units") == term(in_place, moment, "unsharded_gradients") == 0
+    assert term(cast, "backward", "gathered_units") == pytest.approx(2 * (LAYERS * LAYER + ROOT), rel=1e-4)
+    assert term(in_place, "gradients", "gradients") == pytest.approx(2 * (LAYERS * LAYER + ROOT), rel=1e-4)
