@@ -182,7 +182,8 @@ def sharded_from(
 
 def whole_in_16_bits(layout: Layout) -> Bools:
     """Rows whose one card holds all weights in 16 bits already: nothing is cast or gathered before use."""
-    return (layout.shard == 1) & (per_parameter(layout, "weights_bytes") <= 2.0)
+    short: Bools = per_parameter(layout, "weights_bytes") <= 2.0
+    return short & (layout.shard == 1)
 
 
 def gradients_offloaded(layout: Layout) -> Bools:
