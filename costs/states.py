@@ -182,8 +182,9 @@ def sharded_from(
 
 def whole_in_16_bits(layout: Layout) -> Bools:
     """Rows whose one card holds all weights in 16 bits already: nothing is cast or gathered before use."""
-    short: Bools = per_parameter(layout, "weights_bytes") <= 2.0
-    return short & (layout.shard == 1)
+    short = per_parameter(layout, "weights_bytes") <= 2.0
+    found: Bools = np.logical_and(short, layout.shard == 1)
+    return found
 
 
 def gradients_offloaded(layout: Layout) -> Bools:
