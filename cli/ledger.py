@@ -23,7 +23,8 @@ def ledger(
         str, typer.Option("--card", metavar="SIZE|NAME", help="80GB, 74.5GiB or a card's name.")
     ] = "80GB",
     recipe: Annotated[
-        str | None, typer.Option("--recipe", metavar="R", help="Byte recipe of a parameter.")
+        str | None,
+        typer.Option("--recipe", metavar="R", help="Byte recipe: BASE[/OPTIMIZER[/no-master]]."),
     ] = None,
     precision: Annotated[
         str | None, typer.Option("--precision", metavar="P", help="bf16, fp16, fp8, ...")
@@ -100,9 +101,11 @@ def _card_bytes(card: str) -> int:
 
 def _recipe(name: str | None) -> str | None:
     """The name of a byte recipe, known to exist."""
-    from ..models.recipe import recipe
+    from ..models.optimizer import named_recipe
 
-    return None if name is None else recipe(name, "--recipe").name
+    if name is not None:
+        named_recipe(name, "--recipe")
+    return name
 
 
 def _word(word: str | None, flag: str, known: tuple[str, ...]) -> str | None:

@@ -42,7 +42,7 @@ Batch = Annotated[
 ]
 Length = Annotated[str | None, typer.Option("--sequence-length", metavar="N", help="Tokens a sequence.")]
 Optimizer = Annotated[
-    str | None, typer.Option("--optimizer", metavar="NAME", help="adamw, adamw-8bit or sgd.")
+    str | None, typer.Option("--optimizer", metavar="NAME", help="adamw, adamw-8bit, lion, sgd, ...")
 ]
 TotalTokens = Annotated[
     str | None,

@@ -13,20 +13,22 @@ from .products import memory_rate, product_seconds
 from .states import portion_bytes
 
 
-def adapter_seconds(layout: Layout, block: Block) -> Floats:
-    """Seconds of a layer's adapters in one forward: down to the rank, up again, and the sum with the base.
+def adapter_seconds(layout: Layout, block: Block) -> tuple[Floats, Floats]:
+    """Seconds of a layer's adapters in one forward: thin products, and what is read and written beside them.
 
-    The backward has the same two products twice (inputs and weights) and the same sum.
+    Down to the rank and up again; then scaled and added to the base's output. The backward has the products
+    twice (for inputs and weights) and about as much beside them.
     """
-    total = np.zeros(len(layout.strategies))
+    products, beside = np.zeros(len(layout.strategies)), np.zeros(len(layout.strategies))
     if not layout.training.way.adapts:
-        return total
+        return products, beside
     for matrix in adapted(block, layout.transformer.hidden_size, layout.training.lora_targets):
-        total += _one(layout, matrix)
-    return total
+        more, moved = _one(layout, matrix)
+        products, beside = products + more, beside + moved
+    return products, beside
 
 
-def _one(layout: Layout, matrix: Matrix) -> Floats:
+def _one(layout: Layout, matrix: Matrix) -> tuple[Floats, Floats]:
     s = layout.strategies
     cut = np.where(matrix.routed, s.expert_tensor_parallel, layout.tensor).astype(np.float64)
     inputs = matrix.inputs / cut if matrix.cut == "row" else np.full_like(cut, matrix.inputs)
@@ -37,7 +39,7 @@ def _one(layout: Layout, matrix: Matrix) -> Floats:
     rows = tokens * matrix.met / local
     products = product_seconds(layout, rows, rank, inputs, linear=False)
     products = products + product_seconds(layout, rows, outputs, rank, linear=False)
-    return local * products + law("adapter_sum_bytes") * rows * local * outputs / memory_rate(layout)
+    return local * products, law("adapter_sum_bytes") * rows * local * outputs / memory_rate(layout)
 
 
 def dequantise_seconds(layout: Layout) -> Floats:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..models.backend import paged_bytes
+from ..models.optimizer import paged_bytes
 from .columns import Bools, Ints
 from .law import law
 from .layout import Layout

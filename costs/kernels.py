@@ -134,12 +134,13 @@ def _one_kind(
     memory = memory_seconds(layout, block) * stack_constant(layout, "memory_factor")
     cast = cast_seconds(layout, block)
     floor = stack_constant(layout, "host_floor_seconds")
-    adapters = adapter_seconds(layout, block) * gemm
-    beside = adapters + unpacked
+    thin, sums = adapter_seconds(layout, block)
+    thin, sums = thin * gemm, sums * stack_constant(layout, "memory_factor")
+    beside = thin + sums + unpacked
     forward = at_least(attended + fed + scale * core + memory + cast + beside, floor)
     trained = shares.experts if block.feed_forward.experts else shares.dense
     products = (1.0 + shares.attention) * attended + (1.0 + trained) * fed
-    work = products + 2.0 * (memory + cast + adapters) + unpacked + scale * core_back
+    work = products + 2.0 * (memory + cast + thin) + sums + unpacked + scale * core_back
     backward = at_least(work, law("host_backward_floor") * floor)
     part = again(layout, "products") * (attended + beside) + again(layout, "feed_forward") * fed
     part = part + again(layout, "core") * scale * core + again(layout, "memory") * memory

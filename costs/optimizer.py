@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..models.backend import step_share, step_traffic_bytes
+from ..models.optimizer import step_share, step_traffic_bytes
 from .kernels import LayerSeconds
 from .law import law
 from .layout import Layout

@@ -8,7 +8,8 @@ from math import ceil
 import numpy as np
 
 from ..inputs import Frozen, InputError
-from ..models.recipe import Recipe, recipe
+from ..models.optimizer import named_recipe
+from ..models.recipe import Recipe
 from . import buffers, states, traffic
 from .law import law
 
@@ -114,11 +115,11 @@ def side_by_side(
 
 def _recipe(name: str | None, precision: str | None) -> Recipe:
     if name is None:
-        return recipe(BY_PRECISION[precision or "bf16"])
+        return named_recipe(BY_PRECISION[precision or "bf16"])
     if precision is not None and BY_PRECISION[precision] != name:
         reason = f"contradicts --recipe {name}, which fixes the bytes"
         raise InputError("precision", precision, "--precision", reason, code="contradiction")
-    return recipe(name)
+    return named_recipe(name)
 
 
 def _resident(zero: int, known: Recipe, offload: str) -> list[tuple[float, bool]]:

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any, Literal
 
 from ..inputs import Frozen
+from .optimizer import with_optimizer, without_master
 from .recipe import Recipe, recipe, table
 from .strategy import BackendName, GradientDtype, Precision, Recompute, Strategy
 from .training import Optimizer, Training
@@ -172,69 +173,6 @@ class Backend(Frozen):
 def _plain(kind: Block) -> bool:
     """A layer without experts and without norms on queries and keys."""
     return not kind.feed_forward.experts and getattr(kind.attention, "qk_norm", "none") == "none"
-
-
-def moment_bytes(optimizer: Optimizer) -> float:
-    """Bytes a parameter of the moments `optimizer` keeps beside the master copy."""
-    return float(table("optimizers")[optimizer]["moment_bytes"])
-
-
-def short_moment_bytes(optimizer: Optimizer) -> float:
-    """Bytes a parameter of the moments `optimizer` keeps beside 16-bit weights without a master copy."""
-    return float(table("optimizers")[optimizer]["short_moment_bytes"])
-
-
-def paged_bytes(optimizer: Optimizer) -> float:
-    """Bytes a parameter of moments that page out to host memory."""
-    return float(table("optimizers")[optimizer].get("paged_bytes", 0.0))
-
-
-def step_traffic_bytes(training: Training) -> float:
-    """Bytes a card reads and writes per local parameter in the optimizer step.
-
-    Without a master copy: weights read and written, gradients read, moments read and written.
-    """
-    if training.master_weights:
-        return float(table("optimizers")[training.optimizer]["step_traffic_bytes"])
-    return 2.0 * (short_moment_bytes(training.optimizer) + paged_bytes(training.optimizer)) + 6.0
-
-
-def step_share(training: Training) -> float:
-    """What a step moves over what AdamW with fp32 states moves, which rates of CPU Adam are measured with.
-
-    >>> step_share(Training(global_batch_size=1, sequence_length=1, optimizer="adamw-8bit"))
-    0.5333333333333333
-    """
-    return step_traffic_bytes(training) / float(table("optimizers")["adamw"]["step_traffic_bytes"])
-
-
-def with_optimizer(base: Recipe, optimizer: Optimizer) -> Recipe:
-    """`base` (an AdamW recipe) with the moments of another optimizer; the master copy stays.
-
-    >>> with_optimizer(recipe("zero-paper"), "adamw-8bit").optimizer_bytes
-    6.03125
-    """
-    if optimizer == "adamw":
-        return base
-    moments = base.optimizer_bytes - moment_bytes("adamw") + moment_bytes(optimizer)
-    return base.model_copy(update={"name": f"{base.name}/{optimizer}", "optimizer_bytes": moments})
-
-
-def without_master(base: Recipe, optimizer: Optimizer) -> Recipe:
-    """16-bit weights, gradients and moments of `base`'s training, with no fp32 copy of anything.
-
-    >>> without_master(recipe("fsdp2-fp32-shards-adamw"), "adamw").total_bytes
-    8.0
-    """
-    short = {
-        "name": f"{base.name}/{optimizer}/no-master",
-        "weights_bytes": 2.0,
-        "gradients_bytes": 2.0,
-        "optimizer_bytes": short_moment_bytes(optimizer),
-        "step_bytes": 0.0,
-        "wire_gather_bytes": min(base.wire_gather_bytes, 2.0),
-    }
-    return base.model_copy(update=short)
 
 
 @cache

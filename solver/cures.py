@@ -7,8 +7,9 @@ from itertools import combinations
 from typing import Any
 
 from ..inputs import InputError
-from ..models.backend import backend, moment_bytes
+from ..models.backend import backend
 from ..models.divisors import divisors_of
+from ..models.optimizer import moment_bytes
 from ..models.recipe import losses
 from ..models.strategy import BACKENDS
 from ..plans import Conflict, Cure, Request

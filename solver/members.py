@@ -8,7 +8,8 @@ from math import lcm
 from typing import Any
 
 from ..inputs import InputError
-from ..models.backend import backend, moment_bytes
+from ..models.backend import backend
+from ..models.optimizer import moment_bytes
 from ..models.strategy import BACKENDS
 from ..plans import Conflict, Request
 

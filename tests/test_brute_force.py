@@ -14,6 +14,7 @@ import pytest
 from oracle.brute import Answer, brute, faults
 from oracle.coverage import Coverage
 from oracle.requests import request
+from oracle.ways import JOBS, trained
 
 from shardwise.models import Strategy
 from shardwise.plans import Request
@@ -71,6 +72,24 @@ def test_search_equals_an_exhaustive_one(block: int) -> None:
     """
     wrong = {f"seed {one.seed}": one.differences for one in compared(block) if one.differences}
     assert wrong == {}
+
+
+WAYS = 4 * len(JOBS)
+"""Requests of other ways of training: four of each."""
+
+
+@pytest.mark.parametrize("start", range(0, WAYS, len(JOBS)))
+def test_the_search_equals_an_exhaustive_one_in_every_way_of_training(start: int) -> None:
+    """Adapters, 4-bit bases, frozen parts, no master copy, reference models, documents, mean lengths."""
+    wrong, feasible = {}, 0
+    for seed in range(start, start + len(JOBS)):
+        asked = trained(seed)
+        outcome, answer = Search(asked).run(), brute(asked)
+        feasible += outcome.best is not None
+        if found := differences(asked, outcome, answer):
+            wrong[f"seed {seed}"] = found
+    assert wrong == {}
+    assert feasible >= len(JOBS) // 4
 
 
 def imported(path: Path) -> set[str]:

@@ -6,7 +6,8 @@ from typing import get_args
 
 import pytest
 
-from shardwise.models.backend import moment_bytes, step_traffic_bytes, with_optimizer
+from shardwise.inputs import InputError
+from shardwise.models.optimizer import moment_bytes, named_recipe, step_traffic_bytes, with_optimizer
 from shardwise.models.recipe import recipe, table
 from shardwise.models.training import Optimizer, Training
 
@@ -49,3 +50,27 @@ def test_only_the_moments_of_a_recipe_change(optimizer: Optimizer) -> None:
     assert found.optimizer_bytes - base.optimizer_bytes == pytest.approx(moment_bytes(optimizer) - 8)
     assert (found.weights_bytes, found.gradients_bytes) == (base.weights_bytes, base.gradients_bytes)
     assert found.wire_reduce_bytes == base.wire_reduce_bytes
+
+
+@pytest.mark.parametrize(
+    ("name", "total"),
+    [
+        ("zero-paper", 16),
+        ("zero-paper/adamw-8bit", 10.03125),
+        ("zero-paper/adamw-8bit/no-master", 6.03125),
+        ("zero-paper/adamw/no-master", 8),
+        ("zero-paper/sgd-no-momentum/no-master", 4),
+        ("megatron-bf16-adamw/lion", 14),
+    ],
+)
+def test_recipes_are_spelled_as_plans_print_them(name: str, total: float) -> None:
+    """Base, optimizer, and whether an fp32 copy is kept: 6.03 for 8-bit AdamW without one (bitsandbytes)."""
+    assert named_recipe(name).total_bytes == total
+
+
+@pytest.mark.parametrize("name", ["zero-paper/adamw-9bit", "zero-paper/adamw/master", "zero", "nf4"])
+def test_other_spellings_are_refused_with_near_ones(name: str) -> None:
+    """Unknown optimizers and endings, and the recipes of frozen weights."""
+    with pytest.raises(InputError) as caught:
+        named_recipe(name, "--recipe")
+    assert caught.value.legal

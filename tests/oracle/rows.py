@@ -11,6 +11,7 @@ from shardwise.models.stack import stack
 from shardwise.models.strategy import Precision
 from shardwise.plans import Request
 
+from .trained import trains
 from .wishes import obeys, tensor_reach, wished
 
 
@@ -78,6 +79,8 @@ def _legal(request: Request) -> Iterator[Row]:
                 if not _keeps_gradients(words, shard[0]) or not _steps(request, words, shard[0]):
                     continue
                 for place in _places(request, known, shard[0]):
+                    if not trains(request, known.name, cut.tensor, shard[0], place[1]):
+                        continue
                     for sequence in _sequence_parallel(request, known, cut):
                         for order, batch in _schedule(request, known, cut):
                             if not _whole_blocks(request, words[2], cut, batch[0], sequence):
