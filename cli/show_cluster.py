@@ -89,7 +89,7 @@ def cluster_text(card: ClusterCard, verbose: bool) -> str:
 
 def seen_text(card: SeenCard) -> str:
     """Machines as their matrices show them, and what must be said before they can be planned for."""
-    from .tables import clean
+    from .tables import clean, paragraph
     from .words import plural
 
     lines = []
@@ -103,10 +103,10 @@ def seen_text(card: SeenCard) -> str:
                 f"  {plural(len(machine.nics), 'network card')}" + (f": {', '.join(rails)}" if rails else "")
             )
         )
-    return "\n".join([*lines, *_notes(card.notes), "", f"  {card.question}"])
+    return "\n".join([*lines, *_notes(card.notes), "", paragraph(card.question, "  ", "    ")])
 
 
 def _notes(notes: tuple[str, ...]) -> list[str]:
-    from .tables import clean
+    from .tables import paragraph
 
-    return ["", *[clean(f"  note: {note}") for note in notes]] if notes else []
+    return ["", *[paragraph(f"note: {note}", "  ", "    ") for note in notes]] if notes else []

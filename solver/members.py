@@ -63,8 +63,7 @@ def _job(request: Request) -> Iterator[Conflict]:
 def _machine(request: Request) -> Iterator[Conflict]:
     origin = request.origin("cluster.preset")
     node = request.cluster.node
-    if request.limits.host_memory_bytes is None:
-        yield _member(request, HOST, node.host_memory_bytes, origin)
+    yield _member(request, HOST, node.host_memory_bytes, origin)
     yield _member(request, CARD, node.gpu.memory_usable_bytes, origin)
 
 

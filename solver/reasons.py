@@ -14,7 +14,7 @@ from ..plans.quantity import gib
 from ..plans.report import host_limit_bytes, price, seconds
 from .alternatives import best
 from .coefficients import Coefficients
-from .members import CARD, CARDS, HOST, without
+from .members import CARD, CARDS, HOST, members, without
 from .no_rows import no_rows
 from .software import refusals
 from .space import rows
@@ -45,9 +45,9 @@ def reasons(request: Request, conflict: tuple[Conflict, ...]) -> tuple[str, ...]
     return tuple(_no_layout(request, limits))
 
 
-def because(members: Iterable[Conflict], *told: str) -> str:
+def because(parts: Iterable[Conflict], *told: str) -> str:
     """Because a, b and c: of the members not `told` elsewhere; empty where there is none."""
-    words = [phrase(member) for member in members if member.limit not in told]
+    words = [phrase(member) for member in parts if member.limit not in told]
     if not words:
         return ""
     listed = words[0] if len(words) == 1 else ", ".join(words[:-1]) + " and " + words[-1]
@@ -62,9 +62,12 @@ def phrase(member: Conflict) -> str:
     if member.limit in (CARD, HOST, "limits.host_memory_bytes"):
         return f"{'a card' if member.limit == CARD else 'a host'} offers {gib(int(value))} {origin}"
     number = f"{int(value):,}" if value.isdigit() else value
+    if value == "1" and member.limit in _ONE:
+        return f"{_ONE[member.limit]} {origin}"
     return f"{_WORDS.get(member.limit, name + ' is {}').format(number)} {origin}"
 
 
+_ONE = {CARDS: "there is one card", "training.global_batch_size": "a step takes one sequence"}
 _WORDS = {
     CARDS: "there are {} cards",
     "training.sequence_length": "a sequence has {} tokens",
@@ -107,7 +110,7 @@ def _offered(request: Request) -> str:
     gpu = request.cluster.node.gpu
     origin = request.origin("cluster.preset")
     margin = request.limits.memory_margin
-    told = f"and because a {gpu.name} offers {gib(gpu.memory_usable_bytes)} ({origin})"
+    told = f"and because one {gpu.name} offers {gib(gpu.memory_usable_bytes)} ({origin})"
     if not margin:
         return told
     kept = gib((1.0 - margin) * gpu.memory_usable_bytes)
@@ -175,7 +178,8 @@ def _host_member(limits: Limits) -> Conflict:
 
 def _host_need(request: Request, limits: Limits) -> str:
     """What the fastest layout would keep in host memory if there were enough; empty where none fits."""
-    free = next(without(request, [_host_member(limits)]))
+    hosts = [m for m in members(request) if m.limit in (HOST, "limits.host_memory_bytes")]
+    free = next(without(request, hosts))
     found = best(free, {})
     if found is None:
         return ""
