@@ -10,6 +10,7 @@ from importlib.resources import files
 import numpy as np
 
 from ..inputs import Frozen
+from ..models.mixers import Mixing
 from ..models.stack import stack, stack_names
 from ..models.transformer import Block
 from .columns import Floats, Ints
@@ -86,7 +87,7 @@ def saved_sets() -> dict[str, SavedSet]:
 
 def score_bytes(block: Block, name: str, sequence: int) -> float:
     """Of `saved_bytes` those that grow with the sequence: scores of unfused attention."""
-    return saved_sets()[name].scores * sequence * block.attention.heads
+    return saved_sets()[name].scores * sequence * sum(mixer.heads for mixer in block.mixers)
 
 
 def saved_bytes(
@@ -98,21 +99,17 @@ def saved_bytes(
     expert_tensor_parallel / tensor_parallel. Llama-3 8B under `fused` saves 34.0 h = 139,392 bytes.
     """
     saved = saved_sets()[name]
-    attention, forward = block.attention, block.feed_forward
-    latent = ((attention.kv_rank or 0) + attention.q_rank) * (1.0 if saved.query else 0.0)
-    value_width = attention.output_width if attention.kv_rank else attention.kv_width
+    forward, mixers = block.feed_forward, block.mixers
+    latent = sum((mixer.kv_rank or 0) + mixer.q_rank for mixer in mixers) * (1.0 if saved.query else 0.0)
     idle = (0.0 if needed.mixer else saved.mixer_input) + (
         0.0 if needed.feed_forward else saved.forward_input
     )
     thin = 2.0 * (needed.ranks[0] + needed.ranks[1] * law("expert_imbalance")) if saved.mixer_input else 0.0
-    unsplit = (saved.hidden - idle) * hidden + 2.0 * latent + thin
-    split = (
-        saved.query * attention.query_width
-        + saved.key * attention.kv_width
-        + saved.value * value_width
-        + saved.output * attention.output_width
-        + (saved.heads + saved.scores * sequence) * attention.heads
-    )
+    crossed = sum(
+        mixer.kv == "memory" for mixer in block.beside
+    )  # each with a norm of its own: input, output
+    unsplit = (saved.hidden - idle + 2.0 * saved.mixer_input * crossed) * hidden + 2.0 * latent + thin
+    split = sum(_mixer_bytes(saved, mixer, sequence) for mixer in mixers)
     each = (saved.gated if forward.gated else saved.plain) - (0.0 if needed.inner else saved.inner_input)
     if not forward.experts:
         return unsplit, split + each * forward.width, 0.0
@@ -121,6 +118,18 @@ def saved_bytes(
     if not each:
         return unsplit, split, 0.0
     return unsplit + 4.0 * forward.experts + 2.0 * hidden, split, 4.0 * routed * hidden
+
+
+def _mixer_bytes(saved: SavedSet, mixer: Mixing, sequence: int) -> float:
+    """Bytes a token of a mixer's queries, keys, values, output and statistics."""
+    value_width = mixer.output_width if mixer.kv_rank else mixer.kv_width
+    return (
+        saved.query * mixer.query_width
+        + saved.key * mixer.kv_width
+        + saved.value * value_width
+        + saved.output * mixer.output_width
+        + (saved.heads + saved.scores * sequence) * mixer.heads
+    )
 
 
 def _by_set(layout: Layout, codes: Ints, names: tuple[str, ...]) -> Floats:

@@ -6,8 +6,8 @@ import numpy as np
 
 from ..hardware.catalogue import attention_curve
 from ..models.counts import attention_span
+from ..models.mixers import Mixing
 from ..models.stack import stack, stack_names
-from ..models.transformer import Block
 from .cards import training_factor
 from .columns import Floats
 from .law import law
@@ -15,18 +15,18 @@ from .layout import Layout
 from .products import memory_rate, product_seconds
 
 
-def attention_seconds(layout: Layout, block: Block) -> tuple[Floats, Floats]:
-    """(forward, backward) seconds of the attention core of one layer, by the kernel of the stack."""
+def core_seconds(layout: Layout, mixer: Mixing) -> tuple[Floats, Floats]:
+    """(forward, backward) seconds of the core of one mixer, by the attention kernel of the stack."""
     plain = np.array([stack(name).attention_kernel == "unfused" for name in stack_names()])
     rows = plain[layout.strategies.software_stack]
-    fused = _fused(layout, block)
+    fused = _fused(layout, mixer)
     if not rows.any():
         return fused
-    unfused = _unfused(layout, block)
+    unfused = _unfused(layout, mixer)
     return np.where(rows, unfused[0], fused[0]), np.where(rows, unfused[1], fused[1])
 
 
-def _fused(layout: Layout, block: Block) -> tuple[Floats, Floats]:
+def _fused(layout: Layout, attention: Mixing) -> tuple[Floats, Floats]:
     """Fused attention at measured speeds over length and head size.
 
     FLOPs: 2 T span (q + o) / t over the causal (or windowed) half. The forward runs at the measured
@@ -35,7 +35,6 @@ def _fused(layout: Layout, block: Block) -> tuple[Floats, Floats]:
     attend within themselves, and are as long as they are. A card whose clock falls under products slows
     attention too, if less: it draws less power.
     """
-    attention = block.attention
     sequence = layout.training.attended_length
     c = layout.strategies.context_parallel
     gpu = layout.cluster.node.gpu
@@ -50,13 +49,12 @@ def _fused(layout: Layout, block: Block) -> tuple[Floats, Floats]:
     return forward, units * flops / curve.forward_backward_flops_per_s(length, head)
 
 
-def _unfused(layout: Layout, block: Block) -> tuple[Floats, Floats]:
+def _unfused(layout: Layout, attention: Mixing) -> tuple[Floats, Floats]:
     """Scores and values as two products over the whole square, and their element-wise passes.
 
     Forward: two products and 9 bytes a score; backward: four and 11. A head size that is no multiple
     of 8 makes the products 8.5 times as long (bloom_prequel).
     """
-    attention = block.attention
     sequence = float(layout.training.sequence_length)
     rows = layout.tokens * attention.heads / layout.tensor
     keys, head = np.full_like(rows, sequence), np.full_like(rows, float(attention.head_dim))

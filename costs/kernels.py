@@ -11,15 +11,15 @@ from ..models.stack import Stack, stacks
 from ..models.transformer import Block
 from .activations import again
 from .adapter_work import adapter_seconds, dequantise_seconds
-from .attention import attention_seconds
+from .attention import core_seconds
 from .columns import WORDS, Floats
 from .law import law
 from .layout import Layout
 from .products import (
     Product,
-    attention_products,
     dense_products,
     memory_rate,
+    mixer_products,
     product_seconds,
     products_seconds,
 )
@@ -81,8 +81,8 @@ def inner_width(block: Block) -> float:
 
 def memory_seconds(layout: Layout, block: Block) -> Floats:
     """Seconds of a forward's element-wise work: (20 h / split + (4 (q + kappa) + 6 f) / t) T / HBM."""
-    attention = block.attention
-    split = 4.0 * (attention.query_width + attention.kv_width) + 6.0 * inner_width(block)
+    attended = sum(mixer.query_width + mixer.kv_width for mixer in block.mixers)
+    split = 4.0 * attended + 6.0 * inner_width(block)
     moved = 20.0 * layout.transformer.hidden_size / layout.split_tokens + split / layout.tensor
     return moved * layout.tokens / memory_rate(layout)
 
@@ -91,7 +91,8 @@ def cast_seconds(layout: Layout, block: Block) -> Floats:
     """Seconds to quantise the inputs of a forward's linears, 8- and 4-bit rows only."""
     s = layout.strategies
     eight = s.is_("precision", "fp8") | s.is_("precision", "mxfp8") | s.is_("precision", "nvfp4")
-    widths = 2.0 * layout.transformer.hidden_size + block.attention.output_width + inner_width(block)
+    output = sum(mixer.output_width for mixer in block.mixers)
+    widths = 2.0 * layout.transformer.hidden_size + output + inner_width(block)
     return np.where(
         eight, law("cast_bytes") * widths * layout.tokens / layout.tensor / memory_rate(layout), 0.0
     )
@@ -127,9 +128,11 @@ def _one_kind(
     """A frozen weight has a product for the gradient of its input, none for its own."""
     hidden = layout.transformer.hidden_size
     gemm = stack_constant(layout, "gemm_factor")
-    attended = products_seconds(layout, attention_products(block, hidden)) * gemm
+    weights = [product for mixer in block.mixers for product in mixer_products(mixer, hidden)]
+    attended = products_seconds(layout, weights) * gemm
     fed = feed_forward_seconds(layout, block) * gemm
-    core, core_back = attention_seconds(layout, block)
+    cores = [core_seconds(layout, mixer) for mixer in block.mixers]
+    core, core_back = (np.sum(part, axis=0) for part in zip(*cores, strict=True))
     scale = stack_constant(layout, "attention_factor") * _unbalanced(layout)
     memory = memory_seconds(layout, block) * stack_constant(layout, "memory_factor")
     cast = cast_seconds(layout, block)

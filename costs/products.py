@@ -8,8 +8,8 @@ from typing import Literal
 import numpy as np
 
 from ..hardware.catalogue import gemm_curve
+from ..models.mixers import Mixing
 from ..models.strategy import PRECISIONS
-from ..models.transformer import Block
 from .cards import training_factor
 from .columns import Floats
 from .law import law
@@ -30,19 +30,21 @@ class Product:
     cut: Cut
 
 
-def attention_products(block: Block, hidden: int) -> list[Product]:
-    """Weight matrices of the attention of a layer."""
-    attention = block.attention
-    query, kv, output = attention.query_width, attention.kv_width, attention.output_width
+def mixer_products(mixer: Mixing, hidden: int) -> list[Product]:
+    """Weight matrices of one mixer; those of cross-attention's keys and values read the encoder."""
+    query, kv, output = mixer.query_width + mixer.gate_width, mixer.kv_width, mixer.output_width
     last = Product(hidden, output, "row")
-    if attention.kv_rank is None:
-        return [Product(query + 2 * kv, hidden, "column"), last]
-    value = attention.value_head_dim or attention.head_dim
-    down = attention.q_rank + attention.kv_rank + attention.rope_head_dim
+    if mixer.kv_rank is None:
+        keys, source = mixer.key_value_matrices * kv, mixer.memory_width or hidden
+        if source == hidden:
+            return [Product(query + keys, hidden, "column"), last]
+        return [Product(query, hidden, "column"), Product(keys, source, "column"), last]
+    value = mixer.value_head_dim or mixer.head_dim
+    down = mixer.q_rank + mixer.kv_rank + mixer.rope_head_dim
     return [
         Product(down, hidden, "whole"),
-        Product(query, attention.q_rank or hidden, "column"),
-        Product(attention.heads * (attention.head_dim + value), attention.kv_rank, "column"),
+        Product(query, mixer.q_rank or hidden, "column"),
+        Product(mixer.heads * (mixer.head_dim + value), mixer.kv_rank, "column"),
         last,
     ]
 

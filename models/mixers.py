@@ -70,6 +70,11 @@ class Attention(Frozen):
         """Width of the attention output before its projection, elements a token."""
         return self.heads * (self.value_head_dim or self.head_dim)
 
+    @property
+    def key_value_matrices(self) -> int:
+        """Projections of the layer's own keys and values: both, keys that are values too, or neither."""
+        return {"own": 2, "memory": 2, "keys_only": 1, "borrowed": 0}[self.kv]
+
 
 class Mixer(Frozen):
     """A mixer without softmax: state space, delta rule, linear attention, gated convolution, or none.
@@ -140,6 +145,26 @@ class Mixer(Frozen):
     def qk_norm(self) -> Literal["none"]:
         """None: there are no queries and keys."""
         return "none"
+
+    @property
+    def gate_width(self) -> Width:
+        """0: gates are columns of the input projection."""
+        return 0
+
+    @property
+    def kv(self) -> Literal["own"]:
+        """Own, as in plain attention: nothing of another layer is read."""
+        return "own"
+
+    @property
+    def key_value_matrices(self) -> int:
+        """0: there are no keys and values."""
+        return 0
+
+    @property
+    def memory_width(self) -> int | None:
+        """None: nothing but the hidden state is read."""
+        return None
 
     @property
     def qkv_bias(self) -> bool:

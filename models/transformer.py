@@ -57,9 +57,9 @@ class Block(Frozen):
 
     `norm` says what one holds: a scale ("rms", or "scale" for a LayerNorm without bias), scale and bias
     ("layer"), nothing ("none", OLMo). `beside` are further mixers of the same layer: cross-attention
-    over an encoder (T5), a state space next to attention (Falcon-H1); they are counted, and priced by
-    no term of the ledger yet. `other` counts replicated parameters of the layer beside all that. Order
-    and residuals (parallel attention and feed-forward, norms before or after) change no number.
+    over an encoder (T5), a state space next to attention (Falcon-H1). `other` counts replicated
+    parameters of the layer beside all that. Order and residuals (parallel attention and feed-forward,
+    norms before or after) change no number.
     """
 
     attention: Mixing
@@ -68,6 +68,11 @@ class Block(Frozen):
     norms: int = Field(default=2, ge=0, le=16)
     beside: tuple[Mixing, ...] = ()
     other: int = Field(default=0, ge=0, le=2**40)
+
+    @property
+    def mixers(self) -> tuple[Mixing, ...]:
+        """The attention and what stands beside it."""
+        return (self.attention, *self.beside)
 
 
 class Run(Frozen):

@@ -7,7 +7,14 @@ from collections.abc import Iterator
 from ..costs import Ledger
 from ..costs.law import law
 from ..hardware import Cluster
-from ..models import Strategy, Transformer
+from ..models import (
+    Strategy,
+    Transformer,
+    count,
+    predictor_flops_per_token,
+    tower_flops_per_token,
+    training_flops_per_token,
+)
 from ..models.backend import backend
 from ..models.divisors import padded_vocabulary
 from ..plans import Notice, Request
@@ -20,6 +27,7 @@ COMM_WARNING = 0.3
 def notices(request: Request, ledger: Ledger, strategy: Strategy) -> tuple[Notice, ...]:
     """What a person should know before starting this strategy."""
     found = [*topology_notices(request.cluster), *_of_model(request.model, strategy)]
+    found += _unpriced(request.model, request.training.sequence_length)
     found += [*_card_notice(ledger), *_host_notice(request, ledger)]
     if ledger.comm_ns > COMM_WARNING * ledger.step_ns:
         found.append(_communication(request, ledger))
@@ -100,6 +108,29 @@ def _of_model(model: Transformer, strategy: Strategy) -> Iterator[Notice]:
             code="vocabulary",
             message=f"the vocabulary of {model.vocab_size:,} is padded to {size:,}, a multiple of {unit}",
             hint="the rows are counted in memory; a checkpoint of another padding does not load as it is",
+        )
+
+
+def _unpriced(model: Transformer, length: int) -> Iterator[Notice]:
+    """Parts of the model that the step time leaves out, and what they would add."""
+    of_text = training_flops_per_token(model, length) * length
+    for tower in model.towers:
+        added = ""
+        if tower.tokens:
+            share = 100 * tower_flops_per_token(tower, tower.tokens) * tower.tokens / of_text
+            added = f"; one of {tower.tokens:,} patches a sequence would add {share:.2g} % of the FLOPs"
+        yield Notice(
+            code="tower",
+            message=f"the {tower.name} tower is counted in memory, on the first stage, not in time{added}",
+            hint="no request says how many images or clips a sequence holds: the step is that of text alone",
+        )
+    if model.predictor is not None:
+        share = 100 * predictor_flops_per_token(model, length) * length / of_text
+        yield Notice(
+            code="predictor",
+            message="layers that predict further tokens are left out of memory and time; trained, they would "
+            f"add {count(model).predictor:,} parameters and {share:.2g} % of the FLOPs",
+            hint="leave memory for them (limits.memory_margin) if the training keeps them",
         )
 
 

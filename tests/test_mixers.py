@@ -249,4 +249,3 @@ def test_a_report_tells_storage_from_training_precision() -> None:
 
     assert "quantization_config" in report.ignored
     assert [note.split()[0] for note in report.transformer.notes] == ["quantization_config"]
-    assert "counted apart" in explain_config(CONFIGS / "qwen3_5_35b_a3b.json").transformer.notes[0]

@@ -15,6 +15,7 @@ from shardwise.models import (
     Tower,
     Transformer,
     parse_config,
+    predictor_flops_per_token,
     tower_flops_per_token,
     training_flops_per_token,
 )
@@ -76,6 +77,24 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "qwen3_5_text": PLAIN | DELTA | {"head_dim": 96},
     "mamba2": {"vocab_size": 2048, "hidden_size": 512, "num_hidden_layers": 4, "pad_token_id": 0} | STATE,
     "lfm2": PLAIN | {"full_attn_idxs": [1, 3]},
+    "gemma2": PLAIN | {"head_dim": 64, "sliding_window": 64},
+    "qwen3_moe": PLAIN
+    | {"head_dim": 64, "moe_intermediate_size": 192, "num_experts": 8, "num_experts_per_tok": 2},
+    "falcon_h1": PLAIN
+    | {"mamba_d_ssm": 512, "mamba_n_heads": 8, "mamba_d_head": 64, "mamba_n_groups": 1}
+    | {"mamba_d_state": 64, "mamba_chunk_size": 64},
+    "minimax": PLAIN | {"head_dim": 64, "num_local_experts": 4},
+    "bart": {
+        "vocab_size": 2048,
+        "d_model": 512,
+        "encoder_layers": 3,
+        "decoder_layers": 3,
+        "encoder_attention_heads": 8,
+        "decoder_attention_heads": 8,
+        "max_position_embeddings": 1024,
+        "encoder_ffn_dim": 1280,
+        "decoder_ffn_dim": 1280,
+    },
     "bert": {key: value for key, value in PLAIN.items() if key != "num_key_value_heads"},
     "t5": {"vocab_size": 2048, "d_model": 512, "d_ff": 1280, "num_layers": 4, "num_heads": 8, "d_kv": 64},
 }
@@ -118,13 +137,38 @@ def test_forward_flops_are_those_that_torch_counts(family: str) -> None:
         model.set_experts_implementation("batched_mm")
     tokens = torch.zeros((1, TOKENS), dtype=torch.long, device="meta")
     inputs: dict[str, Any] = {"input_ids": tokens}
-    if family not in ("mamba2", "lfm2", "qwen3_5_text"):
+    if family not in ("mamba2", "lfm2", "qwen3_5_text", "falcon_h1", "minimax", "bart"):
         inputs["attention_mask"] = torch.zeros((1, 1, TOKENS, TOKENS), device="meta")
-    if family == "t5":
+    if family in ("t5", "bart"):
         inputs["decoder_input_ids"] = tokens
     mine = training_flops_per_token(squares(parse_config(config, "flops")), TOKENS) / 3
 
     assert mine * TOKENS == pytest.approx(counted(model, **inputs), rel=0.01)
+
+
+def test_flops_of_a_further_token_are_those_of_its_layer_projection_and_head() -> None:
+    """DeepSeek-V3's predictor is one layer of the stack behind a projection of two hidden states.
+
+    transformers builds none, so torch counts a model of that one layer; the projection is 2 h x h.
+    """
+    import torch
+
+    config = FAMILIES["deepseek_v3"] | {"model_type": "deepseek_v3", "num_nextn_predict_layers": 1}
+    one = built(config | {"num_hidden_layers": 1, "first_k_dense_replace": 0})
+    one.set_attn_implementation("eager")
+    one.set_experts_implementation("batched_mm")
+    tokens = torch.zeros((1, TOKENS), dtype=torch.long, device="meta")
+    mask = torch.zeros((1, 1, TOKENS, TOKENS), device="meta")
+    model = parse_config(config, "flops")
+    assert model.predictor is not None
+    block = squares(model.model_copy(update={"runs": (Run(block=model.predictor.block, layers=1),)}))
+    opened = model.predictor.model_copy(update={"block": block.runs[0].block})
+    mine = predictor_flops_per_token(model.model_copy(update={"predictor": opened}), TOKENS) / 3
+    projection = 2 * 2 * 512 * 512 * TOKENS
+
+    assert mine * TOKENS == pytest.approx(
+        counted(one, input_ids=tokens, attention_mask=mask) + projection, rel=0.01
+    )
 
 
 @pytest.mark.parametrize("kind", ["siglip_vision_model", "clip_vision_model", "pixtral"])
