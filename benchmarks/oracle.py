@@ -3,7 +3,7 @@
 The oracle runs one rank of a sharded Llama under fake tensors (torch 2.13) and lets torch's own tracker say
 what every byte at the peak is; no fragmentation, no runtime, no side-stream pools. Compared at the moment
 that the ledger calls the peak: the total, parameters (resident and gathered), optimizer states. Activations
-are compared after the forward pass, with the log-softmax that the loss keeps (4 of its 12 bytes an entry).
+are compared after the forward pass, with what the loss keeps for its backward.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from shardwise.costs import Ledger, price
 from shardwise.hardware import Cluster
 from shardwise.inputs import InputError
 from shardwise.models import Attention, Block, FeedForward, Run, Stage, Strategy, Training, Transformer
+from shardwise.models.recipe import losses
 from shardwise.runs.record import Record, read_records, words
 
 from .face import Result, run, table
@@ -27,11 +28,11 @@ COLUMNS = words(
     optim_gib total_gib mp kernels loss optimizer tp peak_phase act_after_fwd_gib
     """
 )
-LOSSES = {"fp32": "eager", "chunked": "chunked", "bf16": "megatron"}
-STACKS = {"gpu": "fsdp-eager-2023", "eager": "fsdp-eager-2023"}
-"""Both kernel sets of the oracle have eager SwiGLU, as the eager stack."""
-SAVED_SHARE = 4.0 / 12.0
-"""Of the loss's bytes those alive between the passes: log-softmax in fp32."""
+LOSSES = {"fp32": "eager", "chunked": "chunked-8", "bf16": "megatron"}
+STACKS = {"gpu": "fsdp-eager-2023", "eager": "fsdp-composite-2023"}
+"""Both kernel sets of the oracle have eager SwiGLU; "eager" has no fused norm and no grouped queries either."""
+SAVED_BYTES = {"fp32": 4.0, "chunked": 2.0, "bf16": 2.0}
+"""Bytes an entry that the loss keeps between the passes: log-softmax, or the logits of all chunks."""
 GIB = 2**20
 PARTS = ("total", "params", "optimizer", "activations")
 PHASES = {"forward": "fwd_bwd", "backward": "fwd_bwd", "gradients": "fwd_bwd", "step": "optimizer"}
@@ -82,7 +83,9 @@ def _line(record: Record) -> dict[str, Any]:
         "optimizer": _beside(
             _of(moments[peak], "optimizer", "step_copy", "step_temporary"), record.number("optim_gib")
         ),
-        "activations": _beside(_after_forward(ledger), record.number("act_after_fwd_gib")),
+        "activations": _beside(
+            _after_forward(ledger, record.text("loss")), record.number("act_after_fwd_gib")
+        ),
     }
 
 
@@ -103,10 +106,10 @@ def _of(terms: dict[str, int], *names: str) -> int:
     return sum(terms.get(name, 0) for name in names)
 
 
-def _after_forward(ledger: Ledger) -> float:
+def _after_forward(ledger: Ledger, loss: str) -> float:
     terms = ledger.stages[0].moments_kib["forward"]
     kept = _of(terms, "activations", "embedding_output", "head_input")
-    return kept + SAVED_SHARE * terms.get("logits", 0)
+    return kept + SAVED_BYTES[loss] / losses()[LOSSES[loss]].bytes_per_entry * terms.get("logits", 0)
 
 
 def _strategy(record: Record, cells: dict[str, int]) -> Strategy:

@@ -142,7 +142,8 @@ def _by_set(layout: Layout, codes: Ints, names: tuple[str, ...]) -> Floats:
         needed = Needed.of(layout.training, layout.transformer, block)
         table = np.array([saved_bytes(block, hidden, name, sequence, needed) for name in names])
         unsplit, split, dispatched = table[codes].T
-        columns.append((unsplit / layout.split_tokens + split / t + dispatched * grid) * layout.tokens)
+        each = unsplit / layout.split_tokens + split / t + dispatched * grid
+        columns.append(each * layout.tokens * layout.element_bytes / 2.0)
     return np.stack(columns, axis=1)
 
 
@@ -181,7 +182,7 @@ def activation_terms(layout: Layout, moment: str) -> list[Term]:
     if moment not in ("forward", "backward"):
         return []
     saved = Saved.of(layout)
-    hidden = 2.0 * layout.tokens * layout.transformer.hidden_size / layout.split_tokens
+    hidden = layout.hidden_bytes / layout.split_tokens
     terms = [
         Term(
             "activations",
@@ -206,7 +207,8 @@ def _live_layer(layout: Layout, saved: Saved) -> Term:
     names = np.array([stack(name).activation_set for name in stack_names()])[layout.strategies.software_stack]
     sequence = layout.training.sequence_length
     scores = [
-        np.array([score_bytes(block, str(name), sequence) for name in names]) * layout.tokens / layout.tensor
+        np.array([score_bytes(block, str(name), sequence) for name in names])
+        * (layout.tokens / layout.tensor * layout.element_bytes / 2.0)
         for block in layout.blocks
     ]
     live = 1.5 * saved.plain - 0.5 * np.stack(scores, axis=1)
@@ -216,7 +218,7 @@ def _live_layer(layout: Layout, saved: Saved) -> Term:
 def _ring(layout: Layout) -> Term:
     """Keys and values on their way round the ring of context ranks, double buffered."""
     width = max(block.attention.kv_width for block in layout.blocks)
-    size = 2.0 * 2.0 * 2.0 * width * layout.tokens / layout.tensor
+    size = 2.0 * 2.0 * layout.element_bytes * width * layout.tokens / layout.tensor
     return Term(
         "context_buffers",
         "stage",
@@ -231,7 +233,7 @@ def _gathered_sequence(layout: Layout, moment: str) -> Term:
     At the loss those of the head.
     """
     split = (layout.tensor > 1) & (layout.strategies.sequence_parallel > 0)
-    size = np.where(split, 2.0 * 2.0 * layout.tokens * layout.transformer.hidden_size, 0.0)
+    size = np.where(split, 2.0 * layout.hidden_bytes, 0.0)
     pieces = kib(last=size) if moment == "forward" else kib(fixed=size)
     return Term("tensor_buffers", "stage", _SEQUENCE, pieces)
 

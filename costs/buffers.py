@@ -96,8 +96,8 @@ def _fsdp_rows(layout: Layout) -> Bools:
 
 
 def unit_bytes(layout: Layout) -> Held:
-    """Bytes of a layer, embedding and head when gathered: 16 bits a parameter, or packed 4-bit ones."""
-    found = Held.whole(layout.trained).scaled(np.full(len(layout.strategies), 2.0))
+    """Bytes of a layer, embedding and head when gathered: of an element, or packed 4-bit ones."""
+    found = Held.whole(layout.trained).scaled(layout.element_bytes)
     for portion in layout.portions[1:]:
         each = portion_bytes(layout, portion, "wire_gather_bytes")
         found = found.beside(Held.whole(portion).scaled(np.minimum(each, 2.0)))
@@ -154,10 +154,10 @@ def _unsharded_gradients(layout: Layout, moment: str) -> Term:
     trained = layout.trained
     layer = trained.layer
     wire = per_parameter(layout, "wire_reduce_bytes")
-    both, none = 2.0 + wire, np.zeros_like(wire)
+    both, none = layout.element_bytes + wire, np.zeros_like(wire)
     whole = np.where(sums & (moment in ("forward", "backward")), wire, 0.0)
     first = both if moment == "gradients" else none
-    last = {"backward": none + 2.0, "gradients": both}.get(moment, none)
+    last = {"backward": layout.element_bytes, "gradients": both}.get(moment, none)
     unit = both * layer.max(axis=1) if moment == "backward" else none
     return Term(
         "unsharded_gradients",

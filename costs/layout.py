@@ -91,6 +91,16 @@ class Layout:
         return s.micro_batch_size * self.training.sequence_length / s.context_parallel
 
     @cached_property
+    def element_bytes(self) -> Floats:
+        """Bytes of an activation and of a gathered weight: 4 in fp32 training, else 2."""
+        return np.where(self.strategies.is_("precision", "fp32"), 4.0, 2.0)
+
+    @cached_property
+    def hidden_bytes(self) -> Floats:
+        """Bytes of the hidden states of a micro-batch, whole: element_bytes T h."""
+        return self.element_bytes * self.tokens * self.transformer.hidden_size
+
+    @cached_property
     def split_tokens(self) -> Floats:
         """Divisor of what sequence parallel splits: tensor_parallel with it, 1 without."""
         s = self.strategies

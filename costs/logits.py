@@ -32,9 +32,9 @@ def logits_terms(layout: Layout, moment: str) -> list[Term]:
     if moment != "forward":
         return []
     entries = layout.tokens * layout.vocabulary / layout.tensor
-    states = layout.tokens * layout.transformer.hidden_size
-    gathered = np.where((layout.tensor > 1) & (layout.strategies.sequence_parallel > 0), 2.0 * states, 0.0)
+    states = layout.hidden_bytes
+    gathered = np.where((layout.tensor > 1) & (layout.strategies.sequence_parallel > 0), states, 0.0)
     return [
         Term("logits", "stage", _LOGITS, kib(last=entry_bytes(layout) * entries)),
-        Term("head_input", "stage", _HEAD, kib(last=4.0 * states / layout.split_tokens + gathered)),
+        Term("head_input", "stage", _HEAD, kib(last=2.0 * states / layout.split_tokens + gathered)),
     ]

@@ -260,3 +260,12 @@ def test_16_bit_weights_whole_on_one_card_are_used_in_place() -> None:
         assert term(in_place, moment, "gathered_units") == term(in_place, moment, "unsharded_gradients") == 0
     assert term(cast, "backward", "gathered_units") == pytest.approx(2 * (LAYERS * LAYER + ROOT), rel=1e-4)
     assert term(in_place, "gradients", "gradients") == pytest.approx(2 * (LAYERS * LAYER + ROOT), rel=1e-4)
+
+
+def test_fp32_training_doubles_activations_and_gathered_units() -> None:
+    """No 16-bit copies: 4 bytes an activation and a gathered weight."""
+    half, single = ledger(kept=0), ledger(kept=0, precision="fp32")
+
+    for name in ("activations", "live_layer"):
+        assert term(single, "backward", name) == pytest.approx(2 * term(half, "backward", name), rel=1e-6)
+    assert term(single, "forward", "gathered_units") == pytest.approx(4 * ROOT, abs=3 * KIB)
