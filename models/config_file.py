@@ -107,6 +107,27 @@ class ConfigFile:
         """A list of whole numbers, each in ``least..most``."""
         return tuple(self._whole(key, item, least, most) for item in self._items(key))
 
+    def decimals(self, key: str, most: int) -> tuple[float, ...]:
+        """A list of numbers in 0 to `most`."""
+        found = []
+        for item in self._items(key):
+            if isinstance(item, bool) or not isinstance(item, int | float) or not 0 <= item <= most:
+                raise self.error(key, f"must hold numbers in 0 to {most}")
+            found.append(float(item))
+        return tuple(found)
+
+    def plucked(self, key: str, path: str) -> ConfigFile:
+        """The same file with, for each object of the list `key`, what stands at the dotted `path` in it."""
+        found: list[object] = []
+        for item in self._items(key):
+            value: object = item
+            for step in path.split("."):
+                if not isinstance(value, dict):
+                    raise self.error(key, f"must be a list of objects that hold {path}")
+                value = value.get(step)
+            found.append(int(value or 0) if value is None or isinstance(value, bool) else value)
+        return ConfigFile({**self.keys, key: found}, self.origin, self._text, self.path)
+
     def length(self, key: str) -> int:
         """How many items a list holds."""
         return len(self._items(key))

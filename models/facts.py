@@ -83,6 +83,8 @@ class Facts:
     def checked(self, name: str, spelling: Spelling, key: str) -> Scalar:
         """The value of `key`, if it is one that the dimension may hold."""
         dimension, file = families().dimension(name, spelling), self.file
+        if spelling.within:
+            return self._listed(file.plucked(key, spelling.within), dimension, key)
         if dimension.kind == "switch":
             return file.switch(key)
         if dimension.kind == "word":
@@ -91,10 +93,9 @@ class Facts:
             dimension.kind == "integer_each" and not isinstance(file.keys[key], list)
         ):
             return file.integer(key, dimension.least, dimension.most)
-        return self._listed(dimension, key)
+        return self._listed(file, dimension, key)
 
-    def _listed(self, dimension: Dimension, key: str) -> Scalar:
-        file = self.file
+    def _listed(self, file: ConfigFile, dimension: Dimension, key: str) -> Scalar:
         if dimension.kind == "integers":
             return self._numbers(dimension, key)
         if dimension.kind == "cycle":
@@ -106,8 +107,10 @@ class Facts:
             return numbers[0 if dimension.kind == "first" else -1]
         if dimension.kind == "side":
             return file.side(key, dimension.least, dimension.most)
-        found: tuple[int, ...] | tuple[str, ...]
-        if dimension.kind == "words":
+        found: tuple[int, ...] | tuple[float, ...] | tuple[str, ...]
+        if dimension.kind == "decimals":
+            found = file.decimals(key, dimension.most)
+        elif dimension.kind == "words":
             found = file.words(key, dimension.words)
         elif dimension.kind == "letters":
             found = file.letters(key, dimension.words)

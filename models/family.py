@@ -9,12 +9,13 @@ from pydantic import model_validator
 
 from ..inputs import Frozen
 
-Scalar = int | bool | str | tuple[int, ...] | tuple[str, ...] | None
+Scalar = int | bool | str | tuple[int, ...] | tuple[float, ...] | tuple[str, ...] | None
 Kind = Literal[
     "integer",
     "integer_each",
     "integers",
     "numbers",
+    "decimals",
     "switch",
     "word",
     "words",
@@ -31,9 +32,10 @@ class Dimension(Frozen):
     """What a dimension may hold, in every family: `absent` where a family does not know it at all.
 
     Kinds: an integer; `integer_each`, one for all layers or a list of one a layer; `integers`, a set
-    of different ones, if `of_layers` numbers of layers; `numbers`, one a layer; a switch; a word of
-    `words`; `words` and `letters` (of one string), one a layer, a `cycle` of words that repeats;
-    a `side`, one number or a list of equal ones; the `length`, the `first` or the `last` of a list.
+    of different ones, if `of_layers` numbers of layers; `numbers`, one a layer, and `decimals`, which may
+    have a fraction; a switch; a word of `words`; `words` and `letters` (of one string), one a layer, a
+    `cycle` of words that repeats; a `side`, one number or a list of equal ones; the `length`, the `first`
+    or the `last` of a list.
     """
 
     kind: Kind = "integer"
@@ -51,7 +53,8 @@ class Spelling(Frozen):
     nested section only where there is no default), else `default` (the default of the family's own
     class), else the `derived` formula. A null in the file is derived, or None if `nullable`, or
     refused. Without `keys` it is a fact of the family. A dimension that only this family has may say
-    of which `kind` it is; `words` narrow a common one.
+    of which `kind` it is; `words` narrow a common one. Where the key holds a list of objects, one a layer,
+    `within` is the dotted path into each (null and false are 0, true is 1).
     """
 
     keys: tuple[str, ...] = ()
@@ -61,6 +64,7 @@ class Spelling(Frozen):
     nullable: bool = False
     kind: Kind | None = None
     words: tuple[str, ...] = ()
+    within: str = ""
 
     @model_validator(mode="before")
     @classmethod
