@@ -31,8 +31,12 @@ COLUMNS = words(
     """
 )
 LOSSES = {"fp32": "eager", "chunked": "chunked-8", "bf16": "megatron"}
-STACKS = {"gpu": "fsdp-eager-2023", "eager": "fsdp-composite-2023"}
-"""Both kernel sets have eager SwiGLU; "eager" has no fused norm and no grouped queries either."""
+STACKS = {
+    "gpu flash": "fsdp-eager-2023",
+    "eager flash": "fsdp-composite-2023",
+    "gpu math": "fsdp-written-out-2023",
+}
+"""By kernels and attention. Both kernel sets have eager SwiGLU; "eager" has no fused norm and no grouped queries either."""
 SAVED_BYTES = {"fp32": 4.0, "chunked": 2.0, "bf16": 2.0}
 """Bytes an entry that the loss keeps between the passes: log-softmax, or the logits of all chunks."""
 GIB = 2**20
@@ -71,6 +75,13 @@ def _word(record: Record, column: str, known: dict[str, str]) -> str:
     if word not in known:
         raise InputError(column, word, record.text("model"), "is not known", legal=sorted(known))
     return known[word]
+
+
+def _stack(record: Record) -> str:
+    kernels = f"{record.text('kernels')} {record.text('attn') or 'flash'}"
+    if kernels not in STACKS:
+        raise InputError("kernels", kernels, record.text("model"), "is not known", legal=sorted(STACKS))
+    return STACKS[kernels]
 
 
 def _line(record: Record) -> dict[str, Any]:
@@ -131,7 +142,7 @@ def _strategy(record: Record, cells: dict[str, int]) -> Strategy:
     kind = record.text("ac")
     return Strategy(
         backend="fsdp",
-        software_stack=_word(record, "kernels", STACKS),
+        software_stack=_stack(record),
         data_parallel=world // tensor,
         tensor_parallel=tensor,
         zero_stage=3 if reshard else 2,
