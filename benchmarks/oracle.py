@@ -36,7 +36,7 @@ STACKS = {
     "eager flash": "fsdp-composite-2023",
     "gpu math": "fsdp-written-out-2023",
 }
-"""By kernels and attention; all have eager SwiGLU, "eager" has no fused norm and no grouped queries either."""
+"""By kernels and attention; all have eager SwiGLU, "eager" no fused norm and no grouped queries either."""
 SAVED_BYTES = {"fp32": 4.0, "chunked": 2.0, "bf16": 2.0}
 """Bytes an entry that the loss keeps between the passes: log-softmax, or the logits of all chunks."""
 GIB = 2**20

@@ -35,6 +35,7 @@ class Case:
     name: str
     words: tuple[str, ...]
     repeats: int = 1
+    program: tuple[str, ...] = SHARDWISE
 
 
 def _plan(model: str, cluster: str, nodes: int, batch: int, length: int, *more: str) -> tuple[str, ...]:
@@ -44,6 +45,7 @@ def _plan(model: str, cluster: str, nodes: int, batch: int, length: int, *more: 
 
 CASES = (
     Case("help", ("--help",), REPEATS),
+    Case("price@100000", (), program=("-m", "benchmarks.pricing")),
     Case("7b@64", _plan("llama-2-7b", "dgx-h100", 8, 512, 4096)),
     Case("175b@1024", _plan("gpt3-175b", "dgx-a100-80gb", 128, 1536, 2048)),
     Case("405b@16384", _plan("llama-3.1-405b", "dgx-h100", 2048, 2048, 8192)),
@@ -80,7 +82,7 @@ def measure(names: Sequence[str]) -> Result:
 
 
 def _line(case: Case, unit: float) -> dict[str, Any]:
-    tries = [cpu_seconds((*SHARDWISE, *case.words)) for _ in range(case.repeats)]
+    tries = [cpu_seconds((*case.program, *case.words)) for _ in range(case.repeats)]
     seconds, code, output = min(tries)
     return {
         "case": case.name,
@@ -91,7 +93,7 @@ def _line(case: Case, unit: float) -> dict[str, Any]:
         "time_limit": case.words[case.words.index("--time-limit") + 1]
         if "--time-limit" in case.words
         else None,
-        "command": " ".join(("shardwise", *case.words)),
+        "command": " ".join(("shardwise" if case.program is SHARDWISE else case.program[-1], *case.words)),
     }
 
 
