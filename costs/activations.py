@@ -204,10 +204,10 @@ def activation_terms(layout: Layout, moment: str) -> list[Term]:
 
 def _live_layer(layout: Layout, saved: Saved) -> Term:
     """The largest layer run again, and its gradients: half of what it saves besides attention scores."""
-    names = np.array([stack(name).activation_set for name in stack_names()])[layout.strategies.software_stack]
-    sequence = layout.training.sequence_length
+    sequence, codes = layout.training.sequence_length, layout.strategies.software_stack
+    names = [stack(name).activation_set for name in stack_names()]
     scores = [
-        np.array([score_bytes(block, str(name), sequence) for name in names])
+        np.array([score_bytes(block, name, sequence) for name in names])[codes]
         * (layout.tokens / layout.tensor * layout.element_bytes / 2.0)
         for block in layout.blocks
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -65,6 +66,9 @@ def ns(**pieces: ArrayLike) -> dict[str, Ints]:
     return {name: ceil(np.asarray(value, dtype=np.float64) * 1e9) for name, value in pieces.items()}
 
 
+_SUM = Note("the sum of terms", "linear in the counts", "D")
+
+
 @dataclass(frozen=True)
 class Frame:
     """What turns counts into values: per-row chunk numbers and per-stage masks, (n, stages)."""
@@ -74,6 +78,14 @@ class Frame:
     in_flight: Ints
     first: Bools
     last: Bools
+
+    @cached_property
+    def whole(self) -> bool:
+        """Whether the chunks of every stage hold the same whole number of layers of each kind."""
+        parts = (self.counts.layer, self.counts.full, self.counts.selective)
+        if int(self.chunks.max(initial=1)) == 1:
+            return True
+        return not any((part % self.chunks[:, None, None]).any() for part in parts)
 
     @classmethod
     def of(cls, counts: Counts, chunks: Ints, in_flight: Ints) -> Frame:
@@ -120,11 +132,32 @@ def _column(value: Ints) -> Ints:
 
 
 def add_up(terms: Iterable[Term], frame: Frame) -> Ints:
-    """The sum of `terms` on each stage, (n, stages)."""
+    """The sum of `terms` on each stage, (n, stages).
+
+    What a stage counts once is linear in its counts, and so is all else where every chunk holds whole
+    layers: such terms are added up first and evaluated once.
+    """
     total = np.zeros(frame.counts.held.shape, dtype=np.int64)
+    together: dict[Per, dict[str, Ints]] = {}
     for term in terms:
-        total += evaluate(term, frame)
+        if term.per != "stage" and not frame.whole:
+            total += evaluate(term, frame)
+            continue
+        found = together.setdefault(term.per, {})
+        for piece, value in term.coefficients.items():
+            found[piece] = _beside(found[piece], value) if piece in found else value
+    for per, pieces in together.items():
+        total += evaluate(Term("sum", per, _SUM, pieces), frame)
     return total
+
+
+def _beside(one: Ints, other: Ints) -> Ints:
+    """The sum of two coefficients, either of which may be by kind."""
+    if one.ndim == 2 and other.ndim == 1:
+        other = other[:, None]
+    if other.ndim == 2 and one.ndim == 1:
+        one = one[:, None]
+    return one + other
 
 
 def by_name(terms: Sequence[Term], frame: Frame, row: int, stage: int) -> dict[str, int]:
