@@ -47,9 +47,9 @@ def dequantise_seconds(layout: Layout) -> Floats:
 
     Forward and backward each do it, and the forward of a recomputed layer again.
     """
-    total = np.zeros_like(layout.trained.dense)
-    for portion in layout.portions[1:]:
-        if portion.name == "quantised":
-            each = portion_bytes(layout, portion, "weights_bytes") + 2.0
-            total = total + portion.layer * each[:, None] / memory_rate(layout)
-    return total
+    if layout.training.way.kind != "qlora":
+        return np.zeros((len(layout.strategies), len(layout.blocks)))
+    packed = layout.cut.quantised()
+    each = portion_bytes(layout, packed, "weights_bytes") + 2.0
+    seconds: Floats = packed.layer * each[:, None] / memory_rate(layout)
+    return seconds

@@ -10,7 +10,7 @@ import numpy as np
 
 from .activations import activation_terms
 from .buffers import buffer_terms
-from .columns import Ints
+from .columns import Bools, Ints
 from .host import host_terms
 from .kernels import LayerSeconds, embedding_seconds, head_seconds, stack_constant
 from .law import law
@@ -95,8 +95,11 @@ class Book:
         return [spread(term, chunks) for term in self.unspread]
 
     @cached_property
-    def unspread(self) -> list[Term]:
-        """Time of one chunk, with head and embedding whole as if a stage had one chunk."""
+    def local(self) -> list[Term]:
+        """Time of a chunk that depends on a card's share of a layer and a micro-batch alone.
+
+        These terms read no column that tells of stages, data ranks, shards or offload.
+        """
         layout, work = self.timed, self.work
         return [
             Term(
@@ -111,10 +114,18 @@ class Book:
             ),
             Term("recompute", "chunk", _AGAIN, ns(full=work.full, selective=work.selective)),
             self._host_overhead(),
-            self._accumulation(),
             tensor_term(layout),
             context_term(layout, work),
             expert_term(layout),
+        ]
+
+    @cached_property
+    def unspread(self) -> list[Term]:
+        """Time of one chunk, with head and embedding whole as if a stage had one chunk."""
+        layout, work = self.timed, self.work
+        return [
+            *self.local,
+            self._accumulation(),
             pipeline_term(layout),
             sharded_term(layout, work),
             parameter_copy_term(layout, work),
@@ -195,6 +206,12 @@ class Sum:
                 wide = target[piece].ndim == 2 and value.ndim == 1
                 target[piece] += value[:, None] if wide else value
         return cls(stage, flight)
+
+    def take(self, rows: Bools | Ints) -> Sum:
+        """The sum of some rows."""
+        return Sum(
+            *({piece: value[rows] for piece, value in part.items()} for part in (self.stage, self.flight))
+        )
 
 
 def _zeros(rows: int, kinds: int) -> dict[str, Ints]:

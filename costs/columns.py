@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -127,6 +127,14 @@ class Strategies:
                 for name in NAMES
             }
         )
+
+    @classmethod
+    def partial(cls, columns: Mapping[str, Ints]) -> Strategies:
+        """Rows of which only some columns are known; whoever reads another gets an AttributeError."""
+        found = object.__new__(cls)
+        for name, values in columns.items():
+            object.__setattr__(found, name, values)
+        return found
 
     @classmethod
     def join(cls, parts: Sequence[Strategies]) -> Strategies:

@@ -12,7 +12,7 @@ from ..models.counts import ModelCount, count
 from ..models.training import Training
 from ..models.transformer import Block, Transformer
 from .columns import Floats, Ints, Strategies
-from .portion import Portion, Whole, portions
+from .portion import Cut, Portion, Whole, portions
 
 
 @dataclass(frozen=True)
@@ -107,19 +107,17 @@ class Layout:
         return np.where(s.sequence_parallel > 0, s.tensor_parallel, 1).astype(np.float64)
 
     @property
+    def cut(self) -> Cut:
+        """The layers as the strategies cut them."""
+        s = self.strategies
+        experts = s.expert_parallel * s.expert_tensor_parallel
+        model = (self.transformer, self.training, self.counted)
+        return Cut(*model, s.tensor_parallel, experts, s.expert_tensor_parallel)
+
+    @property
     def whole(self) -> Whole:
         """The model as the strategies cut it."""
-        s = self.strategies
-        return Whole(
-            self.transformer,
-            self.training,
-            self.counted,
-            s.tensor_parallel,
-            s.expert_parallel * s.expert_tensor_parallel,
-            s.expert_tensor_parallel,
-            self.embedding,
-            self.head,
-        )
+        return Whole(**vars(self.cut), embedding=self.embedding, head=self.head)
 
     @cached_property
     def portions(self) -> tuple[Portion, ...]:

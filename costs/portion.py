@@ -44,8 +44,8 @@ class Portion:
 
 
 @dataclass(frozen=True)
-class Whole:
-    """The model as ranks hold it: degrees that cut a layer, parameters of embedding and head, (n,)."""
+class Cut:
+    """The layers of the model as ranks hold them: degrees that cut a layer, (n,)."""
 
     transformer: Transformer
     training: Training
@@ -54,6 +54,31 @@ class Whole:
     experts: Ints
     """expert_parallel * expert_tensor_parallel."""
     expert_tensor: Ints
+
+    def layers(self, shares: Shares) -> tuple[Floats, Floats]:
+        """(dense, routed) parameters of a layer that `shares` leave, (n, kinds)."""
+        t, layers = self.tensor, self.counted.layers
+        dense = [_dense(k.attention, k.dense, k.replicated, shares, t) for k in layers]
+        return np.stack(dense, axis=1), np.stack(
+            [shares.experts * k.experts / self.experts for k in layers], axis=1
+        )
+
+    def quantised(self) -> Portion:
+        """What lies in 4 bits of a layer, without embedding and head."""
+        none = np.zeros(len(self.tensor))
+        return Portion("quantised", *self.layers(_packed(self)), none, none)
+
+
+def _packed(cut: Cut) -> Shares:
+    """Shares of the weights in 4 bits: frozen matrices of layers."""
+    rest = trained_shares(cut.training, cut.transformer).rest
+    return rest._replace(replicated=0.0, embedding=0.0, head=0.0, towers=(0.0,) * len(rest.towers))
+
+
+@dataclass(frozen=True)
+class Whole(Cut):
+    """The model as ranks hold it, with parameters of embedding and head, (n,)."""
+
     embedding: Floats
     head: Floats
 
@@ -64,12 +89,10 @@ class Whole:
 
     def part(self, name: PortionName, shares: Shares) -> Portion:
         """`shares` of every component."""
-        t, count = self.tensor, self.counted
-        own = sum(size * share for size, share in zip(count.towers, shares.towers, strict=True))
+        own = sum(size * share for size, share in zip(self.counted.towers, shares.towers, strict=True))
         return Portion(
             name,
-            np.stack([_dense(k.attention, k.dense, k.replicated, shares, t) for k in count.layers], axis=1),
-            np.stack([shares.experts * k.experts / self.experts for k in count.layers], axis=1),
+            *self.layers(shares),
             (self.embedding - self.towers) * shares.embedding + own,
             self.head * shares.head,
         )
@@ -115,7 +138,6 @@ def _portions(whole: Whole) -> Iterator[Portion]:
         return
     rest = shares.rest
     if kind == "qlora":
-        layers = rest._replace(replicated=0.0, embedding=0.0, head=0.0, towers=(0.0,) * len(rest.towers))
-        yield whole.part("quantised", layers)
+        yield whole.part("quantised", _packed(whole))
         rest = rest._replace(attention=0.0, dense=0.0, experts=0.0)
     yield whole.part("frozen", rest)

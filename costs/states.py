@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,6 +13,7 @@ from ..models.backend import backend
 from ..models.recipe import Recipe, recipe
 from ..models.stack import stack, stack_names
 from ..models.strategy import BACKENDS, GRADIENT_DTYPES, PRECISIONS
+from ..models.training import Training
 from .columns import Bools, Floats, Ints
 from .law import law
 from .layout import Layout
@@ -55,17 +57,24 @@ def fixed_recipe_of(layout: Layout, row: int, quantised: bool) -> Recipe | None:
 def per_parameter(layout: Layout, field: str) -> Floats:
     """`field` of the byte recipe of each row's trained parameters, bytes each; 0 where there is none."""
     s = layout.strategies
+    found: Floats = _recipes(layout.training, field)[s.backend, s.precision, s.gradient_dtype]
+    for place, own_name in enumerate(stack_names()):
+        for word, own in stack(own_name).recipes.items():
+            found[(s.software_stack == place) & s.is_("precision", word)] = getattr(recipe(own), field)
+    return found
+
+
+@lru_cache(maxsize=256)
+def _recipes(training: Training, field: str) -> Floats:
+    """A field of every recipe, by backend, precision and gradient type."""
     found = np.zeros((len(BACKENDS), len(PRECISIONS), len(GRADIENT_DTYPES)))
     for i, name in enumerate(BACKENDS):
         for j, precision in enumerate(PRECISIONS):
             for k, dtype in enumerate(GRADIENT_DTYPES):
-                known = backend(name).recipe(precision, dtype, layout.training)
+                known = backend(name).recipe(precision, dtype, training)
                 found[i, j, k] = getattr(known, field) if known else 0.0
-    values: Floats = found[s.backend, s.precision, s.gradient_dtype]
-    for place, own_name in enumerate(stack_names()):
-        for word, own in stack(own_name).recipes.items():
-            values[(s.software_stack == place) & s.is_("precision", word)] = getattr(recipe(own), field)
-    return values
+    found.flags.writeable = False
+    return found
 
 
 def portion_bytes(layout: Layout, portion: Portion, field: str) -> Floats:

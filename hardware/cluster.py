@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from operator import index
 from typing import Any, Self
 
 from pydantic import Field, model_validator
 
 from ..inputs import Frozen, InputError
-from .graph import build_graph
+from .graph import build_graph, edges, vertices
 from .named_nodes import node as node_named
 from .network import network
 from .node import Node
 from .pool import MAX_NODES, Pool
 from .site import Site
-from .tiers import TierTable, reduce_graph
+from .tiers import TierTable, reduced
 
 MAX_OVERSUBSCRIPTION = 1024.0
 
@@ -162,11 +162,15 @@ class Cluster(Frozen):
         return -(-self.leaf_nodes // domain) * domain
 
     def tiers(self) -> TierTable:
-        """The table of tiers, reduced from `graph` once.
+        """The table of tiers, reduced from the parts of `graph` once.
 
         >>> [tier.name for tier in Cluster.preset("dgx-h100", nodes=64).tiers().tiers]
         ['island', 'leaf', 'spine']
         """
+        return self._tiers
+
+    @cached_property
+    def _tiers(self) -> TierTable:
         return _tiers(self)
 
     def constant(self, name: str, catalogue: float) -> float:
@@ -193,7 +197,7 @@ def _graph(cluster: Cluster) -> Any:
 
 @lru_cache(maxsize=1024)
 def _tiers(cluster: Cluster) -> TierTable:
-    return reduce_graph(_graph(cluster))
+    return reduced(vertices(cluster), edges(cluster))
 
 
 def _machine(name: object, origin: Origin) -> Node:

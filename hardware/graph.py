@@ -14,15 +14,25 @@ if TYPE_CHECKING:
 Attributes = dict[str, Any]
 
 
+def vertices(cluster: Cluster) -> list[tuple[str, Attributes]]:
+    """Vertices of the graph by name."""
+    machines = placed(cluster)
+    return [*_machines(machines), *_switches(machines)]
+
+
+def edges(cluster: Cluster) -> list[tuple[str, str, Attributes]]:
+    """Edges of the graph, from inside to outside."""
+    machines = placed(cluster)
+    return [*_inner_edges(machines), *_network_edges(machines, cluster.oversubscription)]
+
+
 def build_graph(cluster: Cluster) -> Any:
     """`cluster` as a frozen ``networkx.Graph``; see `Cluster.graph` for its attributes."""
     import networkx
 
-    graph, machines = networkx.Graph(name=cluster.name), placed(cluster)
-    graph.add_nodes_from(_machines(machines))
-    graph.add_nodes_from(_switches(machines))
-    graph.add_edges_from(_inner_edges(machines))
-    graph.add_edges_from(_network_edges(machines, cluster.oversubscription))
+    graph = networkx.Graph(name=cluster.name)
+    graph.add_nodes_from(vertices(cluster))
+    graph.add_edges_from(edges(cluster))
     return networkx.freeze(graph)
 
 

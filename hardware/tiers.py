@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, Self
 
@@ -110,7 +111,14 @@ def _columns(table: TierTable) -> _Columns:
 
 
 def reduce_graph(graph: Any) -> TierTable:
-    """The table of a cluster's graph (`Cluster.graph`), from the attributes of its vertices and edges.
+    """The table of a cluster's graph (`Cluster.graph`), see `reduced`."""
+    return reduced(graph.nodes(data=True), graph.edges(data=True))
+
+
+def reduced(
+    vertices: Iterable[tuple[str, dict[str, Any]]], edges: Iterable[tuple[str, str, dict[str, Any]]]
+) -> TierTable:
+    """The table of a cluster, from the attributes of the vertices and edges of its graph.
 
     A tier is as large as its largest vertex and as fast as its slowest edge: an edge that `cards` cards
     share carries ``bandwidth * share / cards`` for each, and ``bandwidth * share / min(links, cards)``
@@ -118,21 +126,21 @@ def reduce_graph(graph: Any) -> TierTable:
     than the one below is left out.
     """
     cards: dict[str, int] = {}
-    for _, vertex in graph.nodes(data=True):
-        if vertex["tier"] is not None:
-            cards[vertex["tier"]] = max(cards.get(vertex["tier"], 0), vertex["cards"])
-    held = graph.nodes(data="cards")
-    met: dict[str, list[tuple[float, float, float, int]]] = {name: [] for name in cards}
-    for _, vertex in graph.nodes(data=True):
-        if vertex.get("bandwidth_bytes_per_s") is not None:
-            rate = vertex["bandwidth_bytes_per_s"]
-            met[vertex["tier"]].append((rate, rate, vertex["latency_seconds"], 1))
-    for low, high, edge in graph.edges(data=True):
+    held: dict[str, int] = {}
+    met: dict[str, set[tuple[float, float, float, int]]] = {name: set() for name in ORDER}
+    for name, vertex in vertices:
+        held[name], tier = vertex["cards"], vertex["tier"]
+        if tier is not None:
+            cards[tier] = max(cards.get(tier, 0), vertex["cards"])
+        rate = vertex.get("bandwidth_bytes_per_s")
+        if rate is not None:
+            met[tier].add((rate, rate, vertex["latency_seconds"], 1))
+    for low, high, edge in edges:
         sending = min(held[low], held[high])
         total = edge["bandwidth_bytes_per_s"] * edge["share"]
         alone = total / min(edge["links"], sending)
         sharers = -(-sending // edge["links"])
-        met[edge["tier"]].append((total / sending, alone, edge["latency_seconds"], sharers))
+        met[edge["tier"]].add((total / sending, alone, edge["latency_seconds"], sharers))
     every: list[Tier] = []
     for name in ORDER:
         if name in cards:
@@ -142,7 +150,7 @@ def reduce_graph(graph: Any) -> TierTable:
     return TierTable(tiers=tuple(t for t in rising if t.cards > 1) or (rising[0],))
 
 
-def _slowest(name: TierName, cards: int, links: list[tuple[float, float, float, int]]) -> Tier:
+def _slowest(name: TierName, cards: int, links: set[tuple[float, float, float, int]]) -> Tier:
     """The tier that every one of `links` (rate, rate alone, latency, sharers) bears."""
     return Tier(
         name=name,

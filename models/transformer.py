@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cached_property
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
@@ -156,12 +157,12 @@ class Transformer(Frozen):
         """Layers of the whole stack."""
         return sum(run.layers for run in self.runs)
 
-    @property
+    @cached_property
     def kinds(self) -> tuple[Block, ...]:
         """The distinct blocks, in order of first appearance."""
         return tuple(dict.fromkeys(run.block for run in self.runs))
 
-    @property
+    @cached_property
     def kind_of_layer(self) -> tuple[int, ...]:
         """Index into `kinds` for each layer, by depth."""
         index = {block: k for k, block in enumerate(self.kinds)}

@@ -2,15 +2,17 @@
 
 | file | holds |
 |---|---|
-| `software`, `space`, `rules`, `legal` | rows of global choices; rules on knobs; reasons |
-| `coefficients`, `bounds`, `uniform` | the ledger's integers a row; admissible bounds; first incumbents |
+| `software`, `space`, `rules`, `legal` | shapes and rows of global choices; rules on knobs; reasons |
+| `coefficients`, `lower` | the ledger's integers a row; lower bounds of steps |
+| `cases`, `counted`, `spans`, `level`, `bounds` | ways of recomputing, the reach of stages, rows left |
+| `even`, `uniform` | plans of even stages: first incumbents |
 | `table`, `options`, `frontier`, `leaf` | what a stage may hold; the cut; CP-SAT over the stages of a row |
-| `master`, `search` | CP-SAT over the knobs; the loop and its tally |
+| `master`, `close`, `search`, `outcome` | CP-SAT over the knobs; the end; the loop; its tally |
 | `judge`, `answer`, `notices`, `alternatives` | judged again; plans, warnings, other classes |
 | `feasible`, `members`, `clash`, `no_rows`, `reasons`, `cures` | why none: the clash in sentences, cures |
 | `points`, `why`, `vary`, `curve`, `ladder` | what if: a forced change, cases, counts, levers |
 | `diagnose` | an out-of-memory message: the term that broke, changes that fit |
-| `planner` | the public face |
+| `engine`, `planner` | OR-Tools; the public face |
 """
 
 from .curve import curve

@@ -10,7 +10,8 @@ from ..models.divisors import legal_degrees
 from ..models.strategy import BACKENDS
 from ..plans import Alternative, Offer, Plan, Request
 from ..plans.report import price, seconds
-from .search import Found, Search
+from .outcome import Found
+from .search import Search
 
 ASIDE_SECONDS = 20.0
 """Deterministic seconds a search aside (an alternative, an offer, a cure) may take."""

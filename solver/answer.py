@@ -18,7 +18,7 @@ from ..plans.report import (
 )
 from .judge import judge
 from .notices import notices
-from .search import Found, Outcome
+from .outcome import Found, Outcome
 
 Writers = Callable[[Strategy, Transformer], tuple[str, ...]]
 """Which launch targets can write a strategy."""

@@ -1,4 +1,4 @@
-"""Admissible integer bounds of rows: what no plan of a row can beat, and whether one can fit."""
+"""Which rows may hold a plan at all, or within a limit: sound tests, never complete ones."""
 
 from __future__ import annotations
 
@@ -8,38 +8,10 @@ from ..costs.book import Sum
 from ..costs.columns import Bools, Ints
 from ..models.backend import backend
 from ..models.strategy import BACKENDS
+from .cases import FULL, SELECTIVE, Cases, blocks, cases, recompute_alike
 from .coefficients import Coefficients, allowed_recompute, capacity_kib
-
-NEVER = 2**62
-"""Nanoseconds no step reaches: no plan of that kind fits."""
-
-
-def layers_by_kind(coefficients: Coefficients) -> Ints:
-    """How many layers of each kind the model has."""
-    model = coefficients.request.model
-    return np.bincount(np.array(model.kind_of_layer), minlength=len(model.kinds)).astype(np.int64)
-
-
-def time_bound(coefficients: Coefficients) -> Ints:
-    """A lower bound of the step of each row, ns, whatever the stages hold.
-
-    (m v - 1) max(ceil(W / p), layers of the fullest stage) + W + tail of the fullest stage, where W is
-    the work of all stages without recompute; ceil(L / (v p)) layers lie on some stage.
-    """
-    s = coefficients.strategies
-    p, v = s.pipeline_parallel, s.virtual_pipeline
-    count = layers_by_kind(coefficients)
-    chunk, tail = coefficients.chunk.stage, coefficients.tail.stage
-    layers = int(count.sum())
-    fullest = -(-(layers // v) // p)
-    work = (chunk["layer"] * count[None, :]).sum(axis=1) // v + chunk["first"] + chunk["last"]
-    work = work + chunk["fixed"] * p
-    least = chunk["layer"].min(axis=1) * fullest + chunk["fixed"]
-    most = np.maximum(-(-work // p), least)
-    after = tail["layer"].min(axis=1) * fullest * v + tail["fixed"]
-    after = after + np.minimum(tail["offloaded"].min(axis=1), 0) * fullest * v
-    bound: Ints = (coefficients.passes - 1) * most + work + after
-    return bound
+from .level import Level, level, reach_of
+from .lower import NEVER, cheapest, layers_by_kind, least_tail, work_of
 
 
 def supports(coefficients: Coefficients, rows: Ints, word: str) -> Bools:
@@ -47,27 +19,151 @@ def supports(coefficients: Coefficients, rows: Ints, word: str) -> Bools:
     return known[coefficients.strategies.backend[rows]]
 
 
+CASES_AT_ONCE = 4096
+"""Ways of recomputing looked at together."""
+
+
 def can_fit(coefficients: Coefficients) -> Bools:
     """Rows not proved too large: recomputing and offloading all that may be, the stages hold all layers."""
-    return _holds_all(coefficients, np.full(len(coefficients.strategies), NEVER, dtype=np.int64))
+    far = np.full(len(coefficients.strategies), NEVER, dtype=np.int64)
+    counted = _counted(coefficients)
+    found = np.zeros(len(far), dtype=np.bool_)
+    found[counted] = keeps(coefficients, np.flatnonzero(counted), NEVER)
+    found[~counted] = _holds_all(coefficients.take(~counted), far[~counted])
+    return found
 
 
 def within(coefficients: Coefficients, bounds: Ints, limit_ns: int) -> Bools:
     """Rows not proved slower than `limit_ns`: at the slowest chunk that still keeps it, all layers fit.
 
-    `bounds` are the rows' `time_bound`. Of the limit, what is above the bound may go into the bottleneck,
-    m v - 1 times; with that much time a chunk recomputes at the cheapest rate, in fractions of layers.
+    `bounds` are the rows' `time_bound`.
     """
-    p = coefficients.strategies.pipeline_parallel
-    count = layers_by_kind(coefficients)
-    chunk = coefficients.chunk.stage
-    v = coefficients.strategies.virtual_pipeline
-    work = (chunk["layer"] * count[None, :]).sum(axis=1) // v + chunk["first"] + chunk["last"]
-    mean = -(-(work + chunk["fixed"] * p) // p)
+    found = nearly_within(coefficients, bounds, limit_ns)
+    alike = np.flatnonzero(found & recompute_alike(coefficients))
+    found[alike] = keeps(coefficients, alike, limit_ns)
+    return found
+
+
+def nearly_within(coefficients: Coefficients, bounds: Ints, limit_ns: int) -> Bools:
+    """`within`, by a cheap test of rows that `Counted` does not settle."""
+    found: Bools = bounds <= limit_ns
+    loose = np.flatnonzero(found & ~_counted(coefficients))
+    some = coefficients.take(loose)
+    found[loose] = _holds_all(some, _slowest(some, bounds[loose], limit_ns))
+    return found
+
+
+def _counted(coefficients: Coefficients) -> Bools:
+    """Rows for which `Counted` tells exactly and at once how many layers fit."""
+    return recompute_alike(coefficients) & (len(coefficients.request.model.kinds) == 1)
+
+
+def keeps(coefficients: Coefficients, rows: Ints, limit_ns: int) -> Bools:
+    """Which of `rows` (all of alike recompute) are not proved slower than `limit_ns`.
+
+    With `NEVER` as the limit: which are not proved too large.
+    """
+    kept = np.zeros(len(coefficients.strategies), dtype=np.bool_)
+    if limit_ns < NEVER:
+        kept[possible(coefficients, rows, limit_ns)[0].row] = True
+        return kept[rows]
+    for block in blocks(cases(coefficients, rows, None), CASES_AT_ONCE):
+        far = np.full(len(block.row), NEVER)
+        kept[block.row[reach_of(coefficients, block).holds(far)]] = True
+    return kept[rows]
+
+
+def possible(coefficients: Coefficients, rows: Ints, limit_ns: int) -> tuple[Cases, Ints]:
+    """Ways of recomputing not proved slower than `limit_ns`, and the slowest chunk each may have, ns."""
+    found = cases(coefficients, rows, longest(coefficients, rows, limit_ns))
+    parts, times = [found.take(slice(0))], [np.zeros(0, dtype=np.int64)]
+    for block in blocks(found, CASES_AT_ONCE):
+        tau = slowest(coefficients, block, limit_ns)
+        block, tau = block.take(tau >= 0), tau[tau >= 0]
+        held = reach_of(coefficients, block).holds(tau)
+        parts.append(block.take(held))
+        times.append(tau[held])
+    return Cases.join(parts), np.concatenate(times)
+
+
+def longest(coefficients: Coefficients, rows: Ints, limit_ns: int) -> Ints:
+    """Most layers of a chunk: each other stage holds one, and m v chunks of the lightest keep the limit."""
+    s = coefficients.strategies
+    most = coefficients.request.model.layers // s.virtual_pipeline[rows] - s.pipeline_parallel[rows] + 1
+    each = limit_ns // np.maximum(coefficients.passes[rows], 1)
+    none = np.zeros_like(rows)
+    found: Ints = np.minimum(most, _layers_in(coefficients, Cases(rows, none, none), each))
+    return found
+
+
+def slowest(coefficients: Coefficients, found: Cases, limit_ns: int) -> Ints:
+    """The slowest chunk with which each case can keep the limit, ns; negative where none can.
+
+    Twice: that time bounds the layers of a chunk, and so what must be recomputed at least.
+    """
+    most = longest(coefficients, found.row, limit_ns)
+    passes = coefficients.passes[found.row]
+    tau = np.zeros_like(most)
+    for _ in range(2):
+        left = limit_ns - spent(coefficients, found, most)
+        tau = np.where(passes > 1, left // np.maximum(passes - 1, 1), np.where(left < 0, -1, limit_ns))
+        most = np.minimum(most, _layers_in(coefficients, found, tau))
+    return tau
+
+
+def _layers_in(coefficients: Coefficients, found: Cases, tau: Ints) -> Ints:
+    """Most layers of a chunk of `tau` ns, at least one."""
+    if len(coefficients.request.model.kinds) > 1:
+        windows = coefficients.lightest_windows[found.row]
+        held: Ints = (windows <= tau[:, None]).sum(axis=1)
+        return np.maximum(held, 1)
+    lightest = coefficients.chunk.stage["layer"][found.row, 0]
+    many: Ints = np.where(lightest > 0, tau // np.maximum(lightest, 1), coefficients.request.model.layers)
+    return np.maximum(many, 1)
+
+
+def spent(coefficients: Coefficients, found: Cases, most: Ints) -> Ints:
+    """What a step takes beside m v - 1 times its slowest chunk at least, ns: all chunks once, and the tail.
+
+    A chunk holds at most `most` layers. Fewest layers are recomputed when as many stages as can be are full
+    and the others hold one.
+    """
+    s, rows, chunk = coefficients.strategies, found.row, coefficients.chunk.stage
+    count = layers_by_kind(coefficients.request)
+    v, p = s.virtual_pipeline[rows], s.pipeline_parallel[rows]
+    full, rest = np.divmod(np.maximum(int(count.sum()) // v - p, 0), np.maximum(most - 1, 1))
+    full, number = np.minimum(full, p), found.number
+    one = np.minimum(number, 1)
+    again = full * np.minimum(number, most) + np.where(full < p, np.minimum(number, 1 + rest), 0)
+    again = again + np.maximum(p - full - 1, 0) * one
+    extra = np.where(found.word == FULL, cheapest(chunk["full"][rows], count, again), 0)
+    partly = (chunk["selective"][rows] @ count) // v
+    extra = np.where(found.word == SELECTIVE, partly, extra)
+    work = work_of(chunk, count, s.pipeline_parallel, s.virtual_pipeline)
+    total: Ints = work[rows] + extra + least_tail(coefficients)[rows]
+    return total
+
+
+def levels(coefficients: Coefficients, rows: Ints, limit_ns: int) -> Level:
+    """Levels of the ways of recomputing of `rows` (all of alike recompute) that may keep the limit."""
+    found, most = possible(coefficients, rows, limit_ns)
+    layers = np.minimum(longest(coefficients, found.row, limit_ns), _layers_in(coefficients, found, most))
+    return level(coefficients, found, most, spent(coefficients, found, layers))
+
+
+def _slowest(coefficients: Coefficients, bounds: Ints, limit_ns: int) -> Ints:
+    """The slowest chunk with which a row can keep the limit, ns.
+
+    Of the limit, what is above the bound may go into the bottleneck, m v - 1 times; with that much time a
+    chunk recomputes at the cheapest rate, in fractions of layers.
+    """
+    s, chunk = coefficients.strategies, coefficients.chunk.stage
+    p, v = s.pipeline_parallel, s.virtual_pipeline
+    count = layers_by_kind(coefficients.request)
+    mean = -(-work_of(chunk, count, p, v) // p)
     fullest = chunk["layer"].min(axis=1) * -(-(int(count.sum()) // v) // p) + chunk["fixed"]
     slack = np.maximum(limit_ns - bounds, 0) // np.maximum(coefficients.passes - 1, 1)
-    tau = np.where(coefficients.passes > 1, np.maximum(mean, fullest) + slack, NEVER)
-    return (bounds <= limit_ns) & _holds_all(coefficients, tau)
+    return np.where(coefficients.passes > 1, np.maximum(mean, fullest) + slack, NEVER)
 
 
 def _holds_all(coefficients: Coefficients, tau: Ints) -> Bools:

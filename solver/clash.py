@@ -7,8 +7,8 @@ from .answer import versions
 from .cures import cures
 from .feasible import feasible
 from .members import members, without
+from .outcome import Outcome
 from .reasons import reasons
-from .search import Outcome
 from .software import refusals
 
 

@@ -122,6 +122,15 @@ class Coefficients:
         return self.strategies.gradient_accumulation_steps * self.strategies.virtual_pipeline
 
     @cached_property
+    def lightest_windows(self) -> Ints:
+        """Nanoseconds of the lightest neighbouring layers, one to all of them, (n, layers)."""
+        kinds = np.array(self.request.model.kind_of_layer)
+        before = np.zeros((len(self.strategies), len(kinds) + 1), dtype=np.int64)
+        np.cumsum(self.chunk.stage["layer"][:, kinds], axis=1, out=before[:, 1:])
+        windows = [(before[:, size:] - before[:, :-size]).min(axis=1) for size in range(1, len(kinds) + 1)]
+        return np.stack(windows, axis=1)
+
+    @cached_property
     def in_flight(self) -> Ints:
         """Chunks in flight, (n, stages)."""
         return self.layout.in_flight
@@ -131,6 +140,24 @@ class Coefficients:
         """Stages that share a node, cards of each on it, whether they line up."""
         return stage_block(self.layout)
 
+    def signature(self, row: int) -> tuple[bytes, ...]:
+        """Everything that decides what the stages of a row may hold and cost; equal for twins."""
+        sums = [self.chunk, self.tail, self.host, *self.memory.values()]
+        parts = [part for total in sums for part in (total.stage, total.flight)]
+        values = [value[row] for part in parts for value in part.values()]
+        s = self.strategies
+        shape = (s.pipeline_parallel, s.virtual_pipeline, s.backend, self.passes, *self.node_stages)
+        stages = int(s.pipeline_parallel[row])
+        return tuple(
+            np.asarray(v).tobytes() for v in (*values, *(a[row] for a in shape), self.in_flight[row, :stages])
+        )
+
     def take(self, rows: Bools | Ints) -> Coefficients:
-        """Coefficients of some rows, computed afresh from their strategies."""
-        return Coefficients(self.request, self.strategies.take(rows))
+        """Coefficients of some rows; sums that are known are not added up again."""
+        found = Coefficients(self.request, self.strategies.take(rows))
+        for name in ("chunk", "tail", "host"):
+            if name in self.__dict__:
+                found.__dict__[name] = self.__dict__[name].take(rows)
+        if "memory" in self.__dict__:
+            found.__dict__["memory"] = {moment: total.take(rows) for moment, total in self.memory.items()}
+        return found

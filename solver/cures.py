@@ -15,7 +15,8 @@ from ..models.strategy import BACKENDS
 from ..plans import Conflict, Cure, Request
 from ..plans.report import seconds
 from .feasible import feasible
-from .search import Found, Outcome, Search
+from .outcome import Found, Outcome
+from .search import Search
 
 MOST_NODES = 64
 """Times the nodes of the request that a cure looks at, at most."""

@@ -8,12 +8,13 @@ import numpy as np
 
 from ..costs.columns import Bools, Ints, Strategies
 from ..plans import Request
-from .bounds import NEVER, can_fit, layers_by_kind, time_bound, within
+from .bounds import can_fit, within
+from .close import OPTION_SECONDS, SPAN_FACTOR
 from .coefficients import Coefficients, capacity_kib, host_capacity_kib
 from .engine import cp_model, new_solver
 from .leaf import Leaf
+from .lower import NEVER, layers_by_kind, time_bound
 from .options import row_options
-from .search import OPTION_SECONDS, SPAN_FACTOR
 from .space import cut_by, rows
 from .uniform import uniform
 
@@ -65,7 +66,7 @@ def host_can_hold(part: Coefficients) -> Bools:
     All stages together hold every layer, so what exceeds the sum of their cards must move to the hosts, at
     the best ratio of card to host bytes of any kind of layer; all cards of all nodes share that.
     """
-    s, count = part.strategies, layers_by_kind(part)
+    s, count = part.strategies, layers_by_kind(part.request)
     p = s.pipeline_parallel
     held = np.arange(part.in_flight.shape[1])[None, :] < p[:, None]
     least = np.where(held, part.in_flight, 2**30).min(axis=1)

@@ -13,10 +13,11 @@ from ..plans import NoPlan, Notice, OutOfTime, Plan, Request
 from ..plans.report import seconds
 from .answer import Writers, out_of_time, plan_of
 from .blocks import SCALE, Leaf, Spread, spread
-from .bounds import layers_by_kind, time_bound
 from .clash import no_plan
 from .coefficients import Coefficients
-from .search import Outcome, Search, Tally
+from .lower import layers_by_kind, time_bound
+from .outcome import Outcome, Tally
+from .search import Search
 from .space import rows
 
 
@@ -194,7 +195,7 @@ class Fragments:
             request = self.request.model_copy(update={"choose": choose, "cluster": ideal})
             some = Coefficients(request, rows(request)) if ideal else None
             if some is not None and len(some.strategies):
-                layers = (some.chunk.stage["layer"] * layers_by_kind(some)[None, :]).sum(axis=1)
+                layers = (some.chunk.stage["layer"] * layers_by_kind(request)[None, :]).sum(axis=1)
                 found.append(int((layers * some.passes).min()) * cards)
         return min(found, default=0)
 

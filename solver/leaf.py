@@ -129,7 +129,10 @@ class Leaf:
         return objective
 
     def _cuts(self) -> None:
-        """The frontier cut: tails below a breakpoint force the bottleneck of the next one."""
+        """Floors of each mode; the frontier: tails below a breakpoint force the next one's bottleneck."""
+        for mode, (slowest, step) in zip(self.modes, self.options.floors, strict=False):
+            self.model.add(self.bottleneck >= slowest).only_enforce_if(mode)
+            self.model.add(self.objective >= step).only_enforce_if(mode)
         if not self.points:
             return
         self.model.add(self.bottleneck >= self.points[0].tau_ns)

@@ -11,6 +11,9 @@ from ..costs.columns import Strategies
 from .engine import cp_model, new_solver
 from .rules import KNOBS, Range, Rule, comparison_of, operator_of, reached
 
+LONGEST_NS = 2**60
+"""No step bound of a row is longer: 36 years."""
+
 
 @dataclass(frozen=True)
 class Number:
@@ -34,7 +37,7 @@ class Master:
         self.model.add_exactly_one(self.rows)
         self.knobs = {name: self._knob(name, getattr(strategies, name).tolist()) for name in KNOBS}
         self.bounds = list(bounds)
-        self.step = self.model.new_int_var(0, max(self.bounds), "step")
+        self.step = self.model.new_int_var(0, LONGEST_NS, "step")
         for row, bound in zip(self.rows, bounds, strict=True):
             self.model.add(self.step >= bound).only_enforce_if(row)
         self.model.minimize(self.step)
@@ -51,6 +54,11 @@ class Master:
     def cut(self, row: int) -> None:
         """What a leaf proved of `row`: it holds nothing more below the best step found."""
         self.model.add(self.rows[row] == 0)
+
+    def raise_bound(self, row: int, bound: int) -> None:
+        """A sharper bound of `row`."""
+        self.bounds[row] = bound
+        self.model.add(self.step >= bound).only_enforce_if(self.rows[row])
 
     def solve(self) -> tuple[int, int, float] | None:
         """(row, its bound, deterministic time) of the least bound; None if no row is left."""

@@ -18,13 +18,16 @@ from ..models.strategy import Strategy
 from ..plans import NoPlan, Notice, OutOfTime, Plan, Request
 from ..plans.report import seconds
 from .answer import Writers, out_of_time, plan_of
-from .bounds import NEVER, layers_by_kind, most_layers
+from .bounds import most_layers
 from .clash import no_plan
+from .close import OPTION_SECONDS, strategy_of
 from .coefficients import Coefficients
 from .frontier import row_bound
 from .leaf import LeafPlan
+from .lower import NEVER, layers_by_kind
 from .mixed_leaf import POOL, MixedLeaf, Shares, mixed_frontier, mixed_options
-from .search import OPTION_SECONDS, ROW_SECONDS, Found, Outcome, Search, Tally, strategy_of
+from .outcome import Found, Outcome, Tally
+from .search import ROW_SECONDS, Search
 from .space import cut_by, rows
 
 
@@ -224,7 +227,7 @@ def _room(parts: list[PoolCoefficients], limit_ns: int) -> tuple[Ints, Ints]:
     """The slowest chunk within `limit_ns`, and the least of all other work, of each row."""
     s, passes = parts[0].strategies, parts[0].passes
     v, p = s.virtual_pipeline, s.pipeline_parallel
-    chunk_layers = int(layers_by_kind(parts[0]).sum()) // v
+    chunk_layers = int(layers_by_kind(parts[0].request).sum()) // v
     least = np.min([part.chunk.stage["layer"].min(axis=1) for part in parts], axis=0)
     fixed = np.min([part.chunk.stage["fixed"] for part in parts], axis=0)
     ends = np.min([part.chunk.stage["first"] + part.chunk.stage["last"] for part in parts], axis=0)
@@ -242,7 +245,7 @@ def mixed_bound(parts: list[PoolCoefficients], stages: Ints) -> Ints:
     Within a bottleneck tau the stages hold at most sum of stages x tau / layer, so tau is at least
     layers over the pools' rates added; the sum of chunks is at least all layers at the cheapest pool.
     """
-    layers = int(layers_by_kind(parts[0]).sum()) // parts[0].strategies.virtual_pipeline
+    layers = int(layers_by_kind(parts[0].request).sum()) // parts[0].strategies.virtual_pipeline
     least = np.stack([np.maximum(part.chunk.stage["layer"].min(axis=1), 1) for part in parts], axis=1)
     fixed = np.min([part.chunk.stage["fixed"] for part in parts], axis=0)
     tau = np.floor(layers / (stages / least).sum(axis=1) * (1.0 - 1e-9)).astype(np.int64) + fixed

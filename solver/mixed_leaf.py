@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..costs.columns import Ints
+from .bounds import longest
 from .coefficients import Coefficients
 from .frontier import Breakpoint, frontier
 from .leaf import Leaf
-from .options import Mode, RowOptions, longest_chunk, stage_tables, undominated, ways
+from .options import Mode, RowOptions, mode_tables, undominated
 from .table import FIELDS, RowTable
 
 POOL = len(FIELDS)
@@ -23,8 +24,8 @@ def mixed_options(parts: Sequence[Coefficients], row: int, limit_ns: int) -> Row
     tables = [RowTable(part, row) for part in parts]
     first, layers = parts[0], parts[0].request.model.layers // tables[0].chunks
     passes = int(first.passes[row])
-    longest = max(longest_chunk(part, row, limit_ns) for part in parts)
-    found = [pair for way in ways(first, row) for pair in _modes(tables, way, longest, passes, limit_ns)]
+    most = max(int(longest(part, np.array([row]), limit_ns)[0]) for part in parts)
+    found = list(_modes(tables, most, passes, limit_ns))
     if not found:
         return None
     modes, chosen = zip(*found, strict=True)
@@ -33,23 +34,18 @@ def mixed_options(parts: Sequence[Coefficients], row: int, limit_ns: int) -> Row
 
 
 def _modes(
-    tables: Sequence[RowTable], way: Mode, longest: int, passes: int, limit_ns: int
+    tables: Sequence[RowTable], most: int, passes: int, limit_ns: int
 ) -> Iterator[tuple[Mode, tuple[Ints, ...]]]:
-    """Modes of one way with the options of each stage on every pool."""
-    every = []
-    for table in tables:
-        options = stage_tables(table, way, longest)
-        every.append([stage[stage[:, 5] * passes + stage[:, 6] <= limit_ns] for stage in options])
-    if way.word != "full" or way.every:
-        joined = _joined([[undominated(stage) if len(stage) else stage for stage in pool] for pool in every])
+    """Modes with the options of each stage on every pool."""
+    for mode, pools in mode_tables(tables, most):
+        kept = [
+            [stage[stage[:, 5] * passes + stage[:, 6] <= limit_ns] for stage in stages] for stages in pools
+        ]
+        if mode.number is None:
+            kept = [[undominated(stage) if len(stage) else stage for stage in stages] for stages in kept]
+        joined = _joined(kept)
         if all(len(stage) for stage in joined):
-            yield way, joined
-        return
-    for number in range(1, longest + 1):
-        same = [[stage[stage[:, 2] == np.minimum(stage[:, 1], number)] for stage in pool] for pool in every]
-        joined = _joined(same)
-        if all(len(stage) for stage in joined):
-            yield Mode(way.word, number), joined
+            yield mode, joined
 
 
 def _joined(pools: Sequence[Sequence[Ints]]) -> tuple[Ints, ...]:

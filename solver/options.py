@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,8 +10,13 @@ import numpy as np
 from ..costs.columns import Ints
 from ..models.backend import backend
 from ..models.strategy import BACKENDS
+from .bounds import levels, longest, slowest
+from .cases import FULL, cases, recompute_alike
 from .coefficients import Coefficients, allowed_recompute, host_capacity_kib
+from .level import Level, halved
 from .table import RowTable
+
+WORDS = ("none", "selective", "full")
 
 
 @dataclass(frozen=True)
@@ -24,6 +29,9 @@ class Mode:
     word: str
     number: int | None
     every: bool = False
+
+
+Floor = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -39,29 +47,8 @@ class RowOptions:
     node_stages: int
     node_cards: int
     host_capacity_kib: int
-
-
-def longest_chunk(coefficients: Coefficients, row: int, limit_ns: int) -> int:
-    """Most layers a chunk may hold: the others take one each, and the step stays within `limit_ns`.
-
-    A stage works m v chunks, so c layers of a chunk cost at least m v c times the lightest layer.
-    """
-    s = coefficients.strategies
-    most = coefficients.request.model.layers // int(s.virtual_pipeline[row])
-    most -= int(s.pipeline_parallel[row]) - 1
-    lightest = int(coefficients.passes[row]) * int(coefficients.chunk.stage["layer"][row].min())
-    return min(most, limit_ns // lightest) if lightest > 0 else most
-
-
-def ways(coefficients: Coefficients, row: int) -> list[Mode]:
-    """Ways of recomputing that backend and request allow for a row; `number` is settled later."""
-    known = backend(BACKENDS[coefficients.strategies.backend[row]])
-    words = [w for w in allowed_recompute(coefficients.request) if w in known.recompute]
-    every = "none" not in words
-    if known.recompute_freedom == "free":
-        return [Mode("free", None, every)] if words else []
-    whole = every or known.recompute_freedom == "all"
-    return [Mode(word, None, word == "selective" or (word == "full" and whole)) for word in words]
+    floors: tuple[Floor, ...] = ()
+    """For each mode, where known: (slowest chunk, step) that no plan of it beats, ns."""
 
 
 def undominated(table: Ints) -> Ints:
@@ -96,8 +83,13 @@ def _walked(table: Ints) -> Ints:
     return found
 
 
-def row_options(coefficients: Coefficients, row: int, limit_ns: int) -> RowOptions | None:
-    """Option tables of a row for every mode that can beat `limit_ns`; None where no mode has options."""
+def row_options(
+    coefficients: Coefficients, row: int, limit_ns: int, known: Level | None = None
+) -> RowOptions | None:
+    """Option tables of a row for every mode that can beat `limit_ns`; None where no mode has options.
+
+    `known` are the row's levels, where they have been found for this limit or a higher one.
+    """
     table = RowTable(coefficients, row)
     layers = coefficients.request.model.layers // table.chunks
     contiguous = len(coefficients.request.model.kinds) > 1
@@ -106,66 +98,138 @@ def row_options(coefficients: Coefficients, row: int, limit_ns: int) -> RowOptio
     if offloads and not aligned:
         return None
     passes = int(coefficients.passes[row])
-    longest = longest_chunk(coefficients, row, limit_ns)
-    found = [
-        pair for way in ways(coefficients, row) for pair in _modes(table, way, longest, passes, limit_ns)
-    ]
+    alike = bool(recompute_alike(coefficients)[row])
+    found = list(_alike(table, limit_ns, known) if alike else _free(table, limit_ns))
     if not found:
         return None
-    modes, tables = zip(*found, strict=True)
+    modes, tables, floors = zip(*found, strict=True)
     capacity = host_capacity_kib(coefficients.request, coefficients.layout) if offloads else 2**60
-    return RowOptions(modes, tables, passes, layers, contiguous, stages, cards, capacity)
+    return RowOptions(modes, tables, passes, layers, contiguous, stages, cards, capacity, floors)
 
 
-def _modes(
-    table: RowTable, way: Mode, longest: int, passes: int, limit_ns: int
-) -> Iterator[tuple[Mode, tuple[Ints, ...]]]:
-    """Modes of one way with their tables: one, or one a number where every stage recomputes as many.
-
-    A larger number costs more on every stage, so it is kept only where it lets other spans fit.
-    """
-    every = stage_tables(table, way, longest)
-    every = [options[options[:, 5] * passes + options[:, 6] <= limit_ns] for options in every]
-    if not all(len(options) for options in every):
+def mode_tables(tables: Sequence[RowTable], longest: int) -> Iterator[tuple[Mode, list[list[Ints]]]]:
+    """Every mode of a row with the fitting options of its stages, once for each of `tables`."""
+    first = tables[0]
+    if not recompute_alike(first.coefficients)[first.row]:
+        words = _words(first)
+        if words:
+            yield Mode("free", None, "none" not in words), [free_tables(table, longest) for table in tables]
         return
-    if way.word != "full" or way.every:
-        yield way, tuple(undominated(options) for options in every)
-        return
-    before: list[list[list[int]]] = []
-    for number in range(1, max(int(options[:, 1].max()) for options in every) + 1):
-        same = [options[options[:, 2] == np.minimum(options[:, 1], number)] for options in every]
-        spans = [options[:, :2].tolist() for options in same]
-        if all(spans) and spans != before:
-            before = spans
-            yield Mode(way.word, number), tuple(same)
+    found = cases(first.coefficients, np.array([first.row]), np.array([longest]))
+    for word, number in zip(found.word.tolist(), found.number.tolist(), strict=True):
+        yield _mode(word, number), [stage_tables(table, word, number, longest) for table in tables]
 
 
-def stage_tables(table: RowTable, way: Mode, longest: int) -> list[Ints]:
-    """All fitting options of each stage."""
-    freedom = backend(BACKENDS[table.coefficients.strategies.backend[table.row]]).layers_freedom
-    several = table.prefix.shape[1] > 1
-    layers = table.prefix.shape[0] - 1
-    found = []
+def _mode(word: int, number: int) -> Mode:
+    return Mode(WORDS[word], number if word == FULL else None)
+
+
+def _words(table: RowTable) -> list[str]:
+    """Ways to leave a layer that backend and request allow."""
+    known = backend(BACKENDS[table.coefficients.strategies.backend[table.row]])
+    return [word for word in allowed_recompute(table.coefficients.request) if word in known.recompute]
+
+
+def free_tables(table: RowTable, longest: int) -> list[Ints]:
+    """Fitting options of each stage where each layer is free."""
+    found, every = [], "none" not in _words(table)
     for stage in range(table.stages):
-        starts = _starts(stage, table.stages, layers, longest) if several else range(1)
-        lengths = _lengths(table.stages, layers, longest, freedom)
-        options = table.options(stage, way.word, way.every, starts, lengths)
-        if stage == table.stages - 1 and several:
-            options = options[options[:, 0] + options[:, 1] == layers]
-        found.append(options)
+        spans = table.spans(*_where(table, stage, longest))
+        weighed = table.weighed(table.free_picks(stage, spans, every))
+        found.append(table.options(stage, weighed, np.arange(len(weighed.picks))))
     return found
 
 
-def _starts(stage: int, stages: int, layers: int, longest: int) -> range:
-    """Depths at which a stage may start: stages before and after it hold 1 to `longest` layers each."""
-    left = stages - stage
-    return range(max(stage, layers - left * longest), min(stage * longest, layers - left) + 1)
+def _free(table: RowTable, limit_ns: int) -> Iterator[tuple[Mode, tuple[Ints, ...], Floor]]:
+    """The one mode of a backend that leaves each layer free."""
+    words, passes = _words(table), int(table.coefficients.passes[table.row])
+    if not words:
+        return
+    found = []
+    for options in free_tables(table, _longest(table, limit_ns)):
+        options = options[options[:, 5] * passes + options[:, 6] <= limit_ns]
+        found.append(undominated(options) if len(options) else options)
+    if all(len(options) for options in found):
+        yield Mode("free", None, "none" not in words), tuple(found), (0, 0)
 
 
-def _lengths(stages: int, layers: int, longest: int, freedom: str) -> range:
+def _alike(
+    table: RowTable, limit_ns: int, known: Level | None
+) -> Iterator[tuple[Mode, tuple[Ints, ...], Floor]]:
+    """Modes of a backend whose stages all recompute alike: one for each word, one for each number of layers.
+
+    A larger number costs more on every stage, so it is kept only where it lets other spans fit.
+    """
+    c = table.coefficients
+    found = levels(c, np.array([table.row]), limit_ns) if known is None else known
+    found = halved(c, found.take(found.lower <= limit_ns))
+    limit_ns = min(limit_ns, int(found.upper.min(initial=limit_ns)))
+    found = found.take(found.lower <= limit_ns)
+    slowest_ns = slowest(c, found.cases, limit_ns)
+    before: list[list[list[int]]] = []
+    longest = _longest(table, limit_ns)
+    for index, (word, number) in enumerate(
+        zip(found.cases.word.tolist(), found.cases.number.tolist(), strict=True)
+    ):
+        tables = stage_tables(table, word, number, longest)
+        tables = [options[options[:, 5] <= slowest_ns[index]] for options in tables]
+        tables = _joined(tables, len(table.prefix) - 1) if table.prefix.shape[1] > 1 else tables
+        spans = [options[:, :2].tolist() for options in tables]
+        if not all(spans) or (word == FULL and spans == before):
+            continue
+        before = spans if word == FULL else []
+        yield _mode(word, number), tuple(tables), (int(found.floor[index]) + 1, int(found.lower[index]))
+
+
+def stage_tables(table: RowTable, word: int, number: int, longest: int) -> list[Ints]:
+    """Fitting options of each stage under one way of recomputing."""
+    layers = len(table.prefix) - 1
+    several = table.prefix.shape[1] > 1
+    spans = table.spans(range(layers) if several else range(1), _lengths(table, longest))
+    weighed = table.weighed(table.picks(spans, word, number))
+    found = []
+    for stage in range(table.stages):
+        starts, lengths = _where(table, stage, longest)
+        inside = (spans[:, 0] >= starts.start) & (spans[:, 0] < starts.stop)
+        if stage == table.stages - 1 and several:
+            inside &= spans.sum(axis=1) == layers
+        found.append(table.options(stage, weighed, np.flatnonzero(inside)))
+    return found
+
+
+def _joined(tables: list[Ints], layers: int) -> list[Ints]:
+    """Options that lie on a way through all stages, each starting where one before ends."""
+    for forward in (True, False):
+        edge = {0} if forward else {layers}
+        order = range(len(tables)) if forward else reversed(range(len(tables)))
+        for stage in order:
+            ends = tables[stage][:, 0] + tables[stage][:, 1]
+            here, there = (tables[stage][:, 0], ends) if forward else (ends, tables[stage][:, 0])
+            kept = np.isin(here, list(edge))
+            tables[stage] = tables[stage][kept]
+            edge = set(there[kept].tolist())
+    return tables
+
+
+def _longest(table: RowTable, limit_ns: int) -> int:
+    """Most layers a chunk may hold."""
+    return int(longest(table.coefficients, np.array([table.row]), limit_ns)[0])
+
+
+def _where(table: RowTable, stage: int, longest: int) -> tuple[range, range]:
+    """Depths at which a stage may start, as others hold 1 to `longest` layers each, and lengths."""
+    layers, left = len(table.prefix) - 1, table.stages - stage
+    if table.prefix.shape[1] == 1:
+        return range(1), _lengths(table, longest)
+    first, last = max(stage, layers - left * longest), min(stage * longest, layers - left)
+    return range(first, last + 1), _lengths(table, longest)
+
+
+def _lengths(table: RowTable, longest: int) -> range:
     """Chunk-layers a stage may hold."""
+    layers, stages = len(table.prefix) - 1, table.stages
     if stages == 1:
         return range(layers, layers + 1)
-    if freedom == "even":
+    if backend(BACKENDS[table.coefficients.strategies.backend[table.row]]).layers_freedom == "even":
         return range(layers // stages, layers // stages + (2 if layers % stages else 1))
     return range(1, longest + 1)

@@ -9,7 +9,8 @@ from ..plans import Request, padded_request
 from ..plans.report import cost_report, memory_report, price, seconds, time_report
 from .alternatives import ASIDE_SECONDS
 from .notices import notices
-from .search import Found, Outcome, Search
+from .outcome import Found, Outcome
+from .search import Search
 from .software import default_precision
 
 

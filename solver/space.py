@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
 
 import numpy as np
 
@@ -163,11 +163,15 @@ def _orders(request: Request, core: Core) -> list[int]:
     With experts only where their grid is as large as the dense one, so that both have equal data ranks.
     """
     routed = any(kind.feed_forward.experts for kind in request.model.kinds)
-    alike = core.expert * core.expert_tensor == core.tensor * core.context
-    differ = core.pipeline > 1 and core.data > 1 and (alike or not routed)
+    differ = core.pipeline > 1 and core.data > 1 and (_alike(core) or not routed)
     words = RANK_ORDERS if differ else RANK_ORDERS[:1]
     chosen = request.choose.rank_order
     return [code("rank_order", word) for word in words if chosen is None or word in chosen]
+
+
+def _alike(core: Core) -> bool:
+    """Whether the grid of experts is as large as the dense one."""
+    return core.expert * core.expert_tensor == core.tensor * core.context
 
 
 def _batches(request: Request, core: Core) -> list[tuple[int, int]]:
@@ -180,86 +184,220 @@ def _batches(request: Request, core: Core) -> list[tuple[int, int]]:
     ]
 
 
-def _core_rows(request: Request, software: Software, core: Core) -> Ints | None:
-    """The inner part of the rows of one core, (rows, inner columns)."""
+def _schedules(request: Request, software: Software, core: Core) -> Ints | None:
+    """(sequence_parallel, micro-batch, accumulation, chunks); chunks need rounds of whole pipelines.
+
+    Under 8-bit arithmetic the tokens of a rank are a multiple of its unit.
+    """
     known, unit = software.backend, EIGHT_BIT.get(software.precision, 1)
-    if unit > 1 and misaligned(request.model, software.precision, core.tensor, core.expert_tensor):
-        return None
-    parts = [
-        _shards(request, software, core),
-        _offloads(request, known),
+    parts: list[Sequence[tuple[int, ...]]] = [
         [(value,) for value in _sequence_parallel(request, known, core)],
-        [(value,) for value in _orders(request, core)],
         _batches(request, core),
         [(value,) for value in _chunks(request, known, core)],
     ]
+    found = _crossed(parts)
+    if found is None:
+        return None
+    legal = (found[:, 3] == 1) | (found[:, 2] % core.pipeline == 0)
+    split = core.context * np.where(found[:, 0] == 1, core.tensor, 1)
+    legal &= found[:, 1] * request.training.sequence_length % (split * unit) == 0 if unit > 1 else True
+    return _held(request, known, SCHEDULE, found[legal])
+
+
+def _keeping(request: Request, software: Software, core: Core) -> Ints | None:
+    """Where states lie under a core, columns as `VARIANT`; offload from its least ZeRO stage on."""
+    parts: list[Sequence[tuple[int, ...]]] = [
+        _shards(request, software, core),
+        _offloads(request, software.backend),
+        [(value,) for value in _orders(request, core)],
+    ]
+    found = _crossed(parts)
+    if found is None:
+        return None
+    kept = np.delete(found[found[:, 0] >= found[:, 5]], 5, axis=1)
+    return _held(request, software.backend, VARIANT, kept)
+
+
+def _held(request: Request, known: Backend, columns: tuple[str, ...], table: Ints) -> Ints:
+    """Rows of a table with values of knobs that the way of training is held to."""
+    for knob, values in known.held_to(request.training).items():
+        if knob in columns:
+            codes = [code(knob, value) if isinstance(value, str) else value for value in values]
+            table = table[np.isin(table[:, columns.index(knob)], codes)]
+    return table
+
+
+def _crossed(parts: Sequence[Sequence[tuple[int, ...]]]) -> Ints | None:
+    """The product of tables as one table, None where one is empty."""
     if not all(parts):
         return None
     tables = [np.array(part, dtype=np.int64) for part in parts]
     picks = np.indices([len(table) for table in tables]).reshape(len(tables), -1)
-    rows = np.concatenate([table[pick] for table, pick in zip(tables, picks, strict=True)], axis=1)
-    zero, least = rows[:, 0], rows[:, 5]
-    steps, chunks = rows[:, 9], rows[:, 10]
-    legal = (zero >= least) & ((chunks == 1) | (steps % core.pipeline == 0))
-    split = core.context * np.where(rows[:, 6] == 1, core.tensor, 1)
-    legal &= rows[:, 8] * request.training.sequence_length % (split * unit) == 0 if unit > 1 else True
-    for knob, values in known.held_to(request.training).items():
-        if knob in _INNER:
-            codes = [code(knob, value) if isinstance(value, str) else value for value in values]
-            legal &= np.isin(rows[:, _INNER.index(knob)], codes)
-    kept: Ints = rows[legal]
-    return kept
+    return np.concatenate([table[pick] for table, pick in zip(tables, picks, strict=True)], axis=1)
 
 
-_INNER = (
+SOFTWARE = ("backend", "software_stack", "precision", "gradient_dtype", "loss_kernel")
+DEGREES = (
+    "tensor_parallel",
+    "context_parallel",
+    "pipeline_parallel",
+    "data_parallel",
+    "expert_parallel",
+    "expert_tensor_parallel",
+)
+SCHEDULE = ("sequence_parallel", "micro_batch_size", "gradient_accumulation_steps", "virtual_pipeline")
+CUT = (*SOFTWARE, "tensor_parallel", "context_parallel", "expert_parallel", "expert_tensor_parallel")
+WORK = (*CUT, "sequence_parallel", "micro_batch_size")
+"""What the work of a card on a layer depends on."""
+
+VARIANT = (
     "zero_stage",
     "shard_group_size",
     "reshard_after_forward",
     "offload_optimizer",
     "offload_params",
-    "",
-    "sequence_parallel",
     "rank_order",
-    "micro_batch_size",
-    "gradient_accumulation_steps",
-    "virtual_pipeline",
 )
+
+
+@dataclass(frozen=True)
+class Space:
+    """Rows as shapes times variants, so that what a shape alone decides is decided once.
+
+    A shape (`SOFTWARE`, `DEGREES`, `SCHEDULE`) fixes the work of cards; a variant where states lie and
+    which ranks are neighbours. `variants[kind[i]]` are the variants of shape i. Shapes of equal `cut`
+    have equal columns of `CUT`, shapes of equal `core` differ in their schedule alone.
+    """
+
+    shapes: dict[str, Ints]
+    kind: Ints
+    cut: Ints
+    core: Ints
+    variants: tuple[Ints, ...]
+
+    @cached_property
+    def works(self) -> tuple[Strategies, Ints]:
+        """Columns `WORK` of the shapes whose cards do different work, and which of them each shape is."""
+        micro, split = self.shapes["micro_batch_size"], self.shapes["sequence_parallel"]
+        packed = (self.cut << 40) | (micro << 1) | split
+        _, first, place = np.unique(packed, return_index=True, return_inverse=True)
+        return Strategies.partial({name: self.shapes[name][first] for name in WORK}), place.reshape(-1)
+
+    @cached_property
+    def sizes(self) -> Ints:
+        """Rows of each shape."""
+        lengths = np.array([len(table) for table in self.variants], dtype=np.int64)
+        found: Ints = lengths[self.kind]
+        return found
+
+    def rows(self, shapes: Ints) -> Strategies:
+        """All rows of some shapes, in their order."""
+        tables = [self.variants[kind] for kind in self.kind[shapes].tolist()]
+        if not tables:
+            return Strategies(**{name: np.zeros(0, dtype=np.int64) for name in NAMES})
+        each = np.repeat(shapes, self.sizes[shapes])
+        states = np.concatenate(tables)
+        columns = {name: values[each] for name, values in self.shapes.items()}
+        columns |= {name: states[:, i] for i, name in enumerate(VARIANT)}
+        return Strategies(**columns)
+
+    def take(self, shapes: Ints) -> Space:
+        """Some of the shapes."""
+        columns = {name: values[shapes] for name, values in self.shapes.items()}
+        return Space(columns, self.kind[shapes], self.cut[shapes], self.core[shapes], self.variants)
+
+    def lean(self, least: Ints) -> Ints:
+        """Of each core the shape of smallest micro-batches, then of `least`: it needs little memory."""
+        order = np.lexsort((least, self.shapes["micro_batch_size"], self.core))
+        _, first = np.unique(self.core[order], return_index=True)
+        found: Ints = order[first]
+        return found
+
+
+def space(request: Request) -> Space:
+    """Every row of the request, before its rules and limits, in a fixed order."""
+    made = _Shapes(request)
+    for software in softwares(request):
+        made.add(software)
+    return made.done()
+
+
+class _Shapes:
+    """Collects shapes core by core; equal tables are kept once."""
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.cores: dict[tuple[str, str, str], list[tuple[Core, Ints, int]]] = {}
+        self.variants: dict[bytes, tuple[int, Ints]] = {}
+        self.heads: list[tuple[int, ...]] = []
+        self.tails: list[Ints] = []
+        self.kinds: list[int] = []
+        self.cuts: list[int] = []
+        self.known: dict[tuple[int, ...], int] = {}
+
+    def add(self, software: Software) -> None:
+        """The shapes of one backend with its stack, precision and loss."""
+        key = (software.backend.name, software.precision, software.gradient_dtype)
+        if key not in self.cores:
+            self.cores[key] = list(self._cores(software))
+        words = [
+            code("backend", software.backend.name),
+            code("software_stack", software.software_stack),
+            code("precision", software.precision),
+            code("gradient_dtype", software.gradient_dtype),
+            code("loss_kernel", software.loss_kernel),
+        ]
+        for core, schedules, kind in self.cores[key]:
+            if runs_together(self.request, software, core.tensor):
+                degrees = (core.tensor, core.context, core.pipeline, core.data, core.expert)
+                self.heads.append((*words, *degrees, core.expert_tensor))
+                self.tails.append(schedules)
+                self.kinds.append(kind)
+                cut = (*words, core.tensor, core.context, core.expert, core.expert_tensor)
+                self.cuts.append(self.known.setdefault(cut, len(self.known)))
+
+    def _cores(self, software: Software) -> Iterator[tuple[Core, Ints, int]]:
+        """Cores with their schedules and the number of their variants; experts rarely make a difference."""
+        model, precision = self.request.model, software.precision
+        schedules: dict[tuple[int, ...], Ints | None] = {}
+        keeping: dict[tuple[int, ...], int | None] = {}
+        for core in cores(self.request, software.backend):
+            if precision in EIGHT_BIT and misaligned(model, precision, core.tensor, core.expert_tensor):
+                continue
+            cut = (core.tensor, core.context, core.pipeline, core.data)
+            where = (*cut, core.expert == 1, _alike(core))
+            if cut not in schedules:
+                schedules[cut] = _schedules(self.request, software, core)
+            if where not in keeping:
+                keeping[where] = self._kind(_keeping(self.request, software, core))
+            table, kind = schedules[cut], keeping[where]
+            if table is not None and len(table) and kind is not None:
+                yield core, table, kind
+
+    def _kind(self, table: Ints | None) -> int | None:
+        """The number of a table of variants."""
+        if table is None or not len(table):
+            return None
+        return self.variants.setdefault(table.tobytes(), (len(self.variants), table))[0]
+
+    def done(self) -> Space:
+        """The space of everything added."""
+        names = (*SOFTWARE, *DEGREES)
+        lengths = np.array([len(table) for table in self.tails], dtype=np.int64)
+        heads = np.array(self.heads, dtype=np.int64).reshape(-1, len(names))
+        tails = np.concatenate([np.zeros((0, len(SCHEDULE)), dtype=np.int64), *self.tails])
+        shapes = {name: np.repeat(heads[:, i], lengths) for i, name in enumerate(names)}
+        shapes |= {name: tails[:, i] for i, name in enumerate(SCHEDULE)}
+        parts = (self.kinds, self.cuts, range(len(self.kinds)))
+        kind, cut, core = (np.repeat(np.array(part, dtype=np.int64), lengths) for part in parts)
+        variants = tuple(table for _, table in self.variants.values())
+        return Space(shapes, kind, cut, core, variants)
 
 
 def rows(request: Request) -> Strategies:
     """Every row of the request, before its rules and limits, in a fixed order."""
-    parts: list[dict[str, Any]] = []
-    inner: dict[tuple[str, str, str], list[tuple[Core, Ints]]] = {}
-    for software in softwares(request):
-        key = (software.backend.name, software.precision, software.gradient_dtype)
-        if key not in inner:
-            found = [(core, _core_rows(request, software, core)) for core in cores(request, software.backend)]
-            inner[key] = [(core, table) for core, table in found if table is not None and len(table)]
-        for core, table in inner[key]:
-            if runs_together(request, software, core.tensor):
-                parts.append(_columns(software, core, table))
-    if not parts:
-        return Strategies(**{name: np.zeros(0, dtype=np.int64) for name in NAMES})
-    return Strategies(**{name: np.concatenate([part[name] for part in parts]) for name in NAMES})
-
-
-def _columns(software: Software, core: Core, inner: Ints) -> dict[str, Ints]:
-    same = {
-        "backend": code("backend", software.backend.name),
-        "software_stack": code("software_stack", software.software_stack),
-        "precision": code("precision", software.precision),
-        "gradient_dtype": code("gradient_dtype", software.gradient_dtype),
-        "loss_kernel": code("loss_kernel", software.loss_kernel),
-        "data_parallel": core.data,
-        "tensor_parallel": core.tensor,
-        "pipeline_parallel": core.pipeline,
-        "context_parallel": core.context,
-        "expert_parallel": core.expert,
-        "expert_tensor_parallel": core.expert_tensor,
-    }
-    found = {name: np.full(len(inner), value, dtype=np.int64) for name, value in same.items()}
-    found |= {name: inner[:, i] for i, name in enumerate(_INNER) if name}
-    return found
+    found = space(request)
+    return found.rows(np.arange(len(found.kind)))
 
 
 def cut_by(request: Request, strategies: Strategies) -> dict[str, Bools]:

@@ -9,10 +9,22 @@ import numpy as np
 
 from ..costs.book import Sum
 from ..costs.columns import Ints
+from .cases import FULL, SELECTIVE
 from .coefficients import Coefficients, allowed_recompute, capacity_kib
 
 FIELDS = ("start", "layers", "full", "selective", "offloaded", "chunk_ns", "tail_ns", "host_kib", "spare_kib")
 """Columns of an option: chunk-layers from `start` on; layers offloaded over the stage; costs."""
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """Picks with what their layers weigh: ns of a chunk and of the tail, host KiB, card KiB by moment."""
+
+    picks: Ints
+    chunk: Ints
+    tail: Ints
+    host: Ints
+    moments: list[tuple[Ints, Ints, Sum]]
 
 
 @dataclass(frozen=True)
@@ -42,16 +54,22 @@ class RowTable:
         before: Ints = found.cumsum(axis=0)
         return before
 
-    def _value(self, part: dict[str, Ints], stage: int, counts: dict[str, Ints], chunks: int) -> Ints:
-        total = np.full(counts["layer"].shape[0], int(part["fixed"][self.row]), dtype=np.int64)
-        if stage == 0:
-            total += int(part["first"][self.row])
-        if stage == self.stages - 1:
-            total += int(part["last"][self.row])
+    def _inner(self, part: dict[str, Ints], counts: dict[str, Ints], chunks: int) -> Ints:
+        """What layers weigh in a sum, without its ends."""
+        total = np.zeros(counts["layer"].shape[0], dtype=np.int64)
         for piece in ("layer", "full", "selective"):
-            total += counts[piece] @ part[piece][self.row] * chunks
-        found: Ints = total + counts["offloaded"] @ part["offloaded"][self.row]
-        return found
+            each = part[piece][self.row]
+            if each.any():
+                total += counts[piece] @ each * chunks
+        if part["offloaded"][self.row].any():
+            total += counts["offloaded"] @ part["offloaded"][self.row]
+        return total
+
+    def _ends(self, part: dict[str, Ints], stage: int) -> int:
+        """Fixed, first and last coefficients of a stage in a sum."""
+        total = int(part["fixed"][self.row])
+        total += int(part["first"][self.row]) if stage == 0 else 0
+        return total + (int(part["last"][self.row]) if stage == self.stages - 1 else 0)
 
     def _counts(self, picks: Ints) -> dict[str, Ints]:
         """Counts by kind of picks (start, layers, full, selective, offloaded)."""
@@ -69,55 +87,65 @@ class RowTable:
             counts["offloaded"] = prefix[edge] - prefix[edge - offloaded // v]
         return counts
 
-    def options(self, stage: int, word: str, every: bool, starts: range, lengths: range) -> Ints:
-        """Options of a stage that fit its card, for one way of recomputing; columns as FIELDS."""
-        picked = self._picks(stage, word, every, self._spans(starts, lengths))
-        if not len(picked):
-            return np.zeros((0, len(FIELDS)), dtype=np.int64)
-        counts = self._counts(picked)
-        c = self.coefficients
-        spare = np.min([self._spare(total, stage, counts) for total in c.memory.values()], axis=0)
-        columns = [
-            picked,
-            self._value(c.chunk.stage, stage, counts, 1)[:, None],
-            self._value(c.tail.stage, stage, counts, self.chunks)[:, None],
-            self._value(c.host.stage, stage, counts, self.chunks)[:, None],
-            spare[:, None],
+    def weighed(self, picks: Ints) -> Weighed:
+        """What picks weigh on any stage but for its ends."""
+        counts, c, v = self._counts(picks), self.coefficients, self.chunks
+        moments = [
+            (self._inner(total.stage, counts, v), self._inner(total.flight, counts, 1), total)
+            for total in c.memory.values()
         ]
-        fitting: Ints = np.concatenate(columns, axis=1)[spare >= 0]
-        return fitting
+        return Weighed(
+            picks,
+            self._inner(c.chunk.stage, counts, 1),
+            self._inner(c.tail.stage, counts, v),
+            self._inner(c.host.stage, counts, v),
+            moments,
+        )
 
-    def _spare(self, total: Sum, stage: int, counts: dict[str, Ints]) -> Ints:
+    def options(self, stage: int, weighed: Weighed, some: Ints) -> Ints:
+        """Options among `some` picks that fit the card of a stage; columns as FIELDS."""
+        c = self.coefficients
+        spare = np.min([self._spare(stage, moment, some) for moment in weighed.moments], axis=0)
+        fits = spare >= 0
+        kept = some[fits]
+        found: Ints = np.column_stack(
+            [
+                weighed.picks[kept],
+                weighed.chunk[kept] + self._ends(c.chunk.stage, stage),
+                weighed.tail[kept] + self._ends(c.tail.stage, stage),
+                weighed.host[kept] + self._ends(c.host.stage, stage),
+                spare[fits],
+            ]
+        )
+        return found
+
+    def _spare(self, stage: int, moment: tuple[Ints, Ints, Sum], some: Ints) -> Ints:
         """KiB of the card left at one moment."""
-        used = self._value(total.stage, stage, counts, self.chunks)
-        flight = self._value(total.flight, stage, counts, 1)
+        stay, flying, total = moment
         in_flight = int(self.coefficients.in_flight[self.row, stage])
-        return capacity_kib(self.coefficients.request) - used - in_flight * flight
+        fixed = self._ends(total.stage, stage) + in_flight * self._ends(total.flight, stage)
+        left: Ints = capacity_kib(self.coefficients.request) - fixed - stay[some] - in_flight * flying[some]
+        return left
 
-    def _spans(self, starts: range, lengths: range) -> Ints:
+    def spans(self, starts: range, lengths: range) -> Ints:
         """(start, layers) of all spans that lie within the stack."""
         grid = np.stack(np.meshgrid(np.array(starts), np.array(lengths), indexing="ij"), axis=-1)
         spans: Ints = grid.reshape(-1, 2).astype(np.int64)
         inside: Ints = spans[spans.sum(axis=1) < len(self.prefix)]
         return inside
 
-    def _picks(self, stage: int, word: str, every: bool, spans: Ints) -> Ints:
-        """(start, layers, full, selective, offloaded) of each span, for one way of recomputing."""
-        if word == "free":
-            picks = [self._free_picks(stage, span, every) for span in spans]
-            return np.concatenate(picks) if picks else np.zeros((0, 5), dtype=np.int64)
-        if word == "none":
-            number = np.zeros(len(spans), dtype=np.int64)
-        elif every:
-            number = spans[:, 1]
-        else:
-            repeats = spans[:, 1]
-            spans = np.repeat(spans, repeats, axis=0)
-            number = np.arange(len(spans)) - np.repeat(np.cumsum(repeats) - repeats, repeats) + 1
-        none = np.zeros(len(spans), dtype=np.int64)
-        pair = (none, number) if word == "selective" else (number, none)
-        offloaded = spans[:, 1] * self.chunks if self.coefficients.folds[self.row] else none
-        return np.column_stack([spans, *pair, offloaded])
+    def picks(self, spans: Ints, word: int, number: int) -> Ints:
+        """(start, layers, full, selective, offloaded) of spans under one way of recomputing."""
+        none, layers = np.zeros(len(spans), dtype=np.int64), spans[:, 1]
+        full = np.minimum(layers, number) if word == FULL else none
+        selective = layers if word == SELECTIVE else none
+        offloaded = layers * self.chunks if self.coefficients.folds[self.row] else none
+        return np.column_stack([spans, full, selective, offloaded])
+
+    def free_picks(self, stage: int, spans: Ints, every: bool) -> Ints:
+        """The same where each layer is free, and offloaded or not."""
+        found = [self._free_picks(stage, span, every) for span in spans]
+        return np.concatenate(found) if found else np.zeros((0, 5), dtype=np.int64)
 
     def _free_picks(self, stage: int, span: Ints, every: bool) -> Ints:
         """Recompute and offload of one span, layer by layer.
@@ -150,12 +178,11 @@ class RowTable:
 
     def _fewest_full(self, stage: int, picks: Ints) -> Ints:
         """Fully recomputed layers that picks without any need to fit every moment; 2^40 where none helps."""
-        counts = self._counts(picks)
-        fewest = np.zeros(len(picks), dtype=np.int64)
+        fewest, every = np.zeros(len(picks), dtype=np.int64), np.arange(len(picks))
         in_flight = int(self.coefficients.in_flight[self.row, stage])
-        for total in self.coefficients.memory.values():
-            lacking = np.maximum(-self._spare(total, stage, counts), 0)
-            relief = -in_flight * int(total.flight["full"][self.row, 0])
+        for moment in self.weighed(picks).moments:
+            lacking = np.maximum(-self._spare(stage, moment, every), 0)
+            relief = -in_flight * int(moment[2].flight["full"][self.row, 0])
             needed = -(-lacking // relief) if relief > 0 else np.where(lacking > 0, 2**40, 0)
             fewest = np.maximum(fewest, needed)
         return fewest

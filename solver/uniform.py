@@ -10,10 +10,10 @@ import numpy as np
 from ..costs.book import Sum
 from ..costs.columns import Bools, Ints
 from ..costs.schedule import step
-from ..models.backend import backend
-from ..models.strategy import BACKENDS
-from .bounds import NEVER, relief_of, supports
+from .bounds import relief_of, supports
 from .coefficients import Coefficients, allowed_recompute, capacity_kib, host_capacity_kib
+from .even import even_step, recompute_all
+from .lower import NEVER
 
 
 def uniform_counts(layers: int, stages: int) -> list[int]:
@@ -103,6 +103,8 @@ def uniform(coefficients: Coefficients) -> Ints:
     Even layers, offload whole, least recompute of one word. It is a real plan, so its time is an upper
     bound of the row.
     """
+    if len(coefficients.request.model.kinds) == 1:
+        return even_step(coefficients)
     best = np.full(len(coefficients.strategies), NEVER, dtype=np.int64)
     words = allowed_recompute(coefficients.request)
     for even in _groups(coefficients):
@@ -136,14 +138,6 @@ def _host_fits(coefficients: Coefficients, even: _Even) -> Bools:
     return fits
 
 
-def _recompute_all(coefficients: Coefficients, rows: Ints, word: str) -> Bools:
-    """Rows that must recompute every layer under `word`: by their backend, or as "none" is not allowed."""
-    must = "none" not in allowed_recompute(coefficients.request)
-    free = {"full": ("free", "same"), "selective": ("free",)}[word]
-    whole = np.array([backend(name).recompute_freedom not in free for name in BACKENDS])
-    return whole[coefficients.strategies.backend[rows]] | must
-
-
 def _with_word(
     coefficients: Coefficients, even: _Even, excess: dict[str, Ints], fits_host: Bools, word: str
 ) -> Ints:
@@ -154,7 +148,7 @@ def _with_word(
     if word != "none":
         again = _needed(coefficients, even, excess, word)
         again = np.minimum(again.max(axis=1)[:, None], layers[None, :])
-        again = np.where(_recompute_all(coefficients, rows, word)[:, None], layers[None, :], again)
+        again = np.where(recompute_all(coefficients, word)[rows][:, None], layers[None, :], again)
     fits = fits_host & supports(coefficients, rows, word)
     flight = coefficients.in_flight[rows][:, : even.stages]
     for moment, over in excess.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 from random import Random
 from typing import NamedTuple
@@ -17,11 +18,13 @@ from oracle.rows import Row
 from shardwise.costs.columns import NAMES, Ints
 from shardwise.hardware import Cluster
 from shardwise.plans import Request
-from shardwise.solver import search
-from shardwise.solver.bounds import NEVER, can_fit, time_bound, within
+from shardwise.solver import close, search
+from shardwise.solver.bounds import can_fit, levels, within
 from shardwise.solver.coefficients import Coefficients
 from shardwise.solver.frontier import Breakpoint, frontier, row_bound
 from shardwise.solver.leaf import Leaf
+from shardwise.solver.level import Level
+from shardwise.solver.lower import NEVER, shape_bound, time_bound
 from shardwise.solver.options import RowOptions, row_options
 from shardwise.solver.search import Search
 from shardwise.solver.space import cut_by, rows
@@ -190,15 +193,30 @@ def test_nothing_differs_without_a_mutation() -> None:
     assert mismatches(SEEDS) == 0
 
 
-@pytest.mark.parametrize("name", ["time_bound", "row_bound"])
-def test_a_bound_one_percent_too_high_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows are then dropped that hold the optimum."""
-    if name == "time_bound":
-        monkeypatch.setattr(search, name, lambda rows_: _higher(time_bound(rows_), 1))
-    else:
+def _bounds_one_percent_higher(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if name == "row_bound":
         monkeypatch.setattr(
-            search, name, lambda options, points: (row_bound(options, points) or 0) * 101 // 100 or None
+            close, name, lambda options, points: (row_bound(options, points) or 0) * 101 // 100 or None
         )
+    elif name == "shape_bound":
+        monkeypatch.setattr(search, name, lambda asked, found: _higher(shape_bound(asked, found), 300))
+        monkeypatch.setattr(search, "FIRST_BATCH", 1)
+        monkeypatch.setattr(search, "BATCH", 1)
+    elif name == "levels":
+
+        def raised(*asked: object) -> Level:
+            one = levels(*asked)  # type: ignore[arg-type]
+            return replace(one, lower=_higher(one.lower, 1))
+
+        monkeypatch.setattr(search, name, raised)
+    else:
+        monkeypatch.setattr(search, name, lambda rows_: _higher(time_bound(rows_), 1))
+
+
+@pytest.mark.parametrize("name", ["shape_bound", "time_bound", "levels", "row_bound"])
+def test_a_bound_too_high_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows are then dropped that hold the optimum: by one percent, or fourfold for what a shape costs."""
+    _bounds_one_percent_higher(name, monkeypatch)
     assert mismatches(feasible()) >= 1
 
 
@@ -224,8 +242,7 @@ def test_a_dropped_breakpoint_is_noticed(which: int, monkeypatch: pytest.MonkeyP
         points = frontier(options)
         return points[1:] if which == 0 and len(points) > 1 else points[:-1] if len(points) > 1 else points
 
-    monkeypatch.setattr(search, "frontier", mutated)
-    monkeypatch.setattr("shardwise.solver.leaf.frontier", mutated)
+    monkeypatch.setattr(close, "frontier", mutated)
     assert mismatches(feasible()) >= 1
 
 

@@ -18,7 +18,8 @@ from oracle.ways import JOBS, trained
 
 from shardwise.models import Strategy
 from shardwise.plans import Request
-from shardwise.solver.search import Outcome, Search
+from shardwise.solver.outcome import Outcome
+from shardwise.solver.search import Search
 
 pytestmark = pytest.mark.slow
 

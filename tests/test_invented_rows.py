@@ -24,10 +24,11 @@ from shardwise.costs.columns import NAMES, Strategies
 from shardwise.costs.terms import Note, Per, Term
 from shardwise.models import Attention, Block, FeedForward, Training
 from shardwise.plans import Request
-from shardwise.solver.bounds import NEVER, can_fit, time_bound, within
+from shardwise.solver.bounds import can_fit, within
 from shardwise.solver.coefficients import Coefficients
 from shardwise.solver.frontier import frontier, row_bound
 from shardwise.solver.leaf import Leaf
+from shardwise.solver.lower import NEVER, time_bound
 from shardwise.solver.options import row_options
 from shardwise.solver.uniform import uniform
 

@@ -1,0 +1,174 @@
+"""The end of a search: a master over the rows that are left, leaves for their stages, ties by their order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..costs.columns import FLAGS, Strategies
+from ..models.strategy import Stage, Strategy
+from ..plans import Request
+from .coefficients import Coefficients
+from .frontier import Breakpoint, frontier, row_bound
+from .leaf import Leaf, LeafPlan
+from .master import Master
+from .options import RowOptions, row_options
+from .outcome import Entry, Found, Outcome, Tally
+from .rules import Rule
+from .table import FIELDS
+
+MASTER_ROWS = 200
+"""Rows a master holds at most."""
+
+OPTION_SECONDS = 1e-3
+SPAN_FACTOR = 5
+"""Deterministic seconds charged for a row's option tables; for stacks of several kinds as often a stage."""
+
+
+@dataclass
+class Closing:
+    """Rows by rising bound, until none can be better or tie with better headroom or fewer mechanisms."""
+
+    request: Request
+    rules: list[Rule]
+    tally: Tally
+    limit_ns: int
+    time_limit: float | None
+    best: Found | None = None
+
+    def run(self, entries: list[Entry]) -> Outcome:
+        """The best plan of `entries`, which lie in order of their bounds."""
+        distinct = _without_twins(entries)
+        self.tally.bound += len(entries) - len(distinct)
+        for first in range(0, len(distinct), MASTER_ROWS):
+            batch = distinct[first : first + MASTER_ROWS]
+            if batch[0].bound > self.limit_ns:
+                self.tally.bound += len(distinct) - first
+                break
+            if self._out_of_time():
+                return Outcome(self.best, batch[0].bound, False, self.tally)
+            least = self._batch(batch)
+            if least is not None:
+                rest = [entry.bound for entry in distinct[first + len(batch) :][:1]]
+                return Outcome(self.best, min([least, *rest]), False, self.tally)
+        self.tally.leaf -= self.best is not None
+        return Outcome(self.best, self.best.step_ns if self.best else None, True, self.tally)
+
+    def _charge(self, seconds: float) -> None:
+        self.tally.deterministic_time += seconds
+
+    def _out_of_time(self) -> bool:
+        return self.time_limit is not None and self.tally.deterministic_time >= self.time_limit
+
+    def _batch(self, batch: list[Entry]) -> int | None:
+        """Close every row of a batch in the master's order; the least open bound if time ran out.
+
+        What a row's option tables or its leaf prove returns to the master.
+        """
+        master = Master(_rows(batch), [entry.bound for entry in batch], self.rules)
+        tables: dict[int, tuple[RowOptions, list[Breakpoint]]] = {}
+        closed = 0
+        while (chosen := master.solve()) is not None:
+            row, bound, spent = chosen
+            self.tally.masters += 1
+            self._charge(spent)
+            if bound > self.limit_ns:
+                break
+            if self._out_of_time():
+                return bound
+            if row not in tables:
+                made = self._tables(batch[row])
+                if made is None:
+                    self.tally.infeasible += 1
+                    closed += 1
+                    master.cut(row)
+                    continue
+                options, points, sharper = made
+                tables[row] = options, points
+                if sharper > bound:
+                    master.raise_bound(row, sharper)
+                    continue
+            least = self._leaf(batch[row], *tables.pop(row))
+            if least is not None:
+                return min(bound, least)
+            closed += 1
+            master.cut(row)
+        self.tally.bound += len(batch) - closed
+        return None
+
+    def _tables(self, entry: Entry) -> tuple[RowOptions, list[Breakpoint], int] | None:
+        """(options, frontier, bound) of a row, None where nothing of it is within the limit."""
+        options = row_options(entry.part, entry.row, self.limit_ns, entry.level)
+        stages = int(entry.part.strategies.pipeline_parallel[entry.row])
+        several = len(self.request.model.kinds) > 1
+        self._charge(OPTION_SECONDS * (SPAN_FACTOR * stages if several else 1))
+        if options is None:
+            return None
+        points = frontier(options)
+        bound = row_bound(options, points)
+        return None if bound is None else (options, points, bound)
+
+    def _leaf(self, entry: Entry, options: RowOptions, points: list[Breakpoint]) -> int | None:
+        """Solve a row; the proved bound if time ran out."""
+        left = None if self.time_limit is None else self.time_limit - self.tally.deterministic_time
+        result = Leaf(options, self.limit_ns, points).solve(left)
+        self.tally.leaves += 1
+        self.tally.leaf += 1
+        self._charge(result.deterministic_time)
+        if result.plan is not None:
+            found = _found(entry, result.plan)
+            if self.best is None or found.rank < self.best.rank:
+                self.best = found
+                self.limit_ns = found.step_ns
+        return None if result.proved else result.bound_ns
+
+
+def _rows(entries: list[Entry]) -> Strategies:
+    return Strategies.join([entry.part.strategies.take(np.array([entry.row])) for entry in entries])
+
+
+def _without_twins(entries: list[Entry]) -> list[Entry]:
+    """Rows without those that cost the same in every coefficient; of such the least in (mechanisms, row)."""
+    least: dict[tuple[bytes, ...], Entry] = {}
+    for entry in sorted(entries, key=lambda entry: (switches(entry.part, entry.row), entry.key)):
+        least.setdefault(entry.part.signature(entry.row), entry)
+    kept = {id(entry) for entry in least.values()}
+    return [entry for entry in entries if id(entry) in kept]
+
+
+def switches(coefficients: Coefficients, row: int) -> int:
+    """Mechanisms a row turns on: degrees above one, ZeRO, interleaving, offload, the flags."""
+    knobs = coefficients.strategies.row(row)
+    degrees = ("tensor", "pipeline", "context", "expert", "expert_tensor", "data")
+    on = [knobs[f"{name}_parallel"] > 1 for name in degrees]
+    on += [knobs["virtual_pipeline"] > 1, knobs["zero_stage"] > 0, *(knobs[name] for name in FLAGS)]
+    on += [knobs[name] != "none" for name in ("offload_optimizer", "offload_params")]
+    return sum(bool(value) for value in on)
+
+
+def _found(entry: Entry, plan: LeafPlan) -> Found:
+    """A plan with its rank among plans of equal step: most headroom, fewest mechanisms, least row."""
+    at = {name: FIELDS.index(name) for name in FIELDS}
+    headroom = min(stage[at["spare_kib"]] for stage in plan.stages)
+    layers = sum(stage[at[name]] for stage in plan.stages for name in ("full", "selective", "offloaded"))
+    mechanisms = switches(entry.part, entry.row) + layers
+    rank = (plan.step_ns, -headroom, mechanisms, *entry.key)
+    return Found(strategy_of(entry.part.strategies, entry.row, plan), plan.step_ns, entry.key, rank)
+
+
+def strategy_of(strategies: Strategies, row: int, plan: LeafPlan) -> Strategy:
+    """The strategy of a row with the stages a leaf chose."""
+    knobs = strategies.row(row)
+    chunks = knobs["virtual_pipeline"]
+    at = {name: FIELDS.index(name) for name in FIELDS}
+    stages = tuple(
+        Stage(
+            layers=chosen[at["layers"]] * chunks,
+            recompute_full_layers=chosen[at["full"]] * chunks,
+            recompute_selective_layers=chosen[at["selective"]] * chunks,
+            offloaded_layers=chosen[at["offloaded"]],
+        )
+        for chosen in plan.stages
+    )
+    return Strategy(**knobs, stages=stages)

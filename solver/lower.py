@@ -1,0 +1,89 @@
+"""Lower bounds of step times: what no plan of a shape or of a row can beat, whole nanoseconds."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..costs.book import Book, Sum
+from ..costs.columns import Ints
+from ..costs.layout import Layout
+from ..plans import Request
+from .coefficients import Coefficients
+from .space import Space
+
+NEVER = 2**62
+"""Nanoseconds no step reaches: no plan of that kind fits."""
+
+
+def layers_by_kind(request: Request) -> Ints:
+    """How many layers of each kind the model has."""
+    model = request.model
+    return np.bincount(np.array(model.kind_of_layer), minlength=len(model.kinds)).astype(np.int64)
+
+
+def time_bound(coefficients: Coefficients) -> Ints:
+    """A lower bound of the step of each row, ns, whatever the stages hold: its chunks and its tail."""
+    s = coefficients.strategies
+    count = layers_by_kind(coefficients.request)
+    chunks = _least_chunks(
+        coefficients.chunk.stage, count, s.pipeline_parallel, s.virtual_pipeline, coefficients.passes
+    )
+    found: Ints = chunks + least_tail(coefficients)
+    return found
+
+
+def cheapest(each: Ints, count: Ints, layers: Ints) -> Ints:
+    """What the `layers` cheapest layers of the stack cost, of `each` (n, kinds) and their `count`.
+
+    >>> cheapest(np.array([[5, 2]]), np.array([3, 4]), np.array([6])).tolist()
+    [18]
+    """
+    if each.shape[1] == 1:
+        found: Ints = each[:, 0] * layers
+        return found
+    order = np.argsort(each, axis=1, kind="stable")
+    left, total = layers.copy(), np.zeros(len(each), dtype=np.int64)
+    for column in range(each.shape[1]):
+        kind = order[:, column]
+        taken = np.minimum(left, count[kind])
+        total += taken * np.take_along_axis(each, kind[:, None], axis=1)[:, 0]
+        left -= taken
+    return total
+
+
+def least_tail(coefficients: Coefficients) -> Ints:
+    """The tail of the stage of most layers at least, ns."""
+    s, tail = coefficients.strategies, coefficients.tail.stage
+    v = s.virtual_pipeline
+    fullest = -(-(coefficients.request.model.layers // v) // s.pipeline_parallel) * v
+    each = tail["layer"] + np.minimum(tail["offloaded"], 0)
+    return cheapest(each, layers_by_kind(coefficients.request), fullest) + tail["fixed"]
+
+
+def work_of(chunk: dict[str, Ints], count: Ints, p: Ints, v: Ints) -> Ints:
+    """W: the chunks of all stages together without recompute, ns."""
+    layers = (chunk["layer"] * count[None, :]).sum(axis=1) // v
+    found: Ints = layers + chunk["first"] + chunk["last"] + chunk["fixed"] * p
+    return found
+
+
+def _least_chunks(chunk: dict[str, Ints], count: Ints, p: Ints, v: Ints, passes: Ints) -> Ints:
+    """(m v - 1) max(ceil(W / p), the fullest stage) + W; ceil(L / (v p)) layers lie on some stage."""
+    fullest = -(-(int(count.sum()) // v) // p)
+    work = work_of(chunk, count, p, v)
+    least = cheapest(chunk["layer"], count, fullest) + chunk["fixed"]
+    bound: Ints = (passes - 1) * np.maximum(-(-work // p), least) + work
+    return bound
+
+
+def shape_bound(request: Request, found: Space) -> Ints:
+    """A lower bound of the step of all rows of each shape, ns: the work of its cards, all else free."""
+    works, place = found.works
+    book = Book(Layout(request.model, request.training, request.cluster, works))
+    total = Sum.of(book.local, len(works), len(request.model.kinds)).stage
+    shapes = found.shapes
+    v, p = shapes["virtual_pipeline"], shapes["pipeline_parallel"]
+    chunk = {piece: total[piece][place] for piece in ("layer", "first", "last", "fixed")}
+    chunk |= {piece: -(-chunk[piece] // v) for piece in ("first", "last")}
+    passes = shapes["gradient_accumulation_steps"] * v
+    return _least_chunks(chunk, layers_by_kind(request), p, v, passes)
