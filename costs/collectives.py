@@ -29,10 +29,28 @@ def seconds(layout: Layout, kind: Kind, payload: Floats, group: Group) -> Floats
         if size < 2:
             continue
         rows = inverse == index
-        share = (size - 1) / size * (2.0 if kind == "all_reduce" else 1.0)
+        share = wire_share(kind, size)
         one = _one(layout.cluster, kind, payload[rows] * share, size, per_island, level)
         found[rows] = one * link_factor(layout.cluster, size > per_island)
     return found
+
+
+def wire_share(kind: Kind, ranks: int) -> float:
+    """Bus bytes of a rank for each byte of the full tensor: (n-1)/n, twice that for an all-reduce.
+
+    >>> wire_share("all_gather", 8), wire_share("all_reduce", 8)
+    (0.875, 1.75)
+    """
+    return (ranks - 1) / ranks * (2.0 if kind == "all_reduce" else 1.0)
+
+
+def among(cluster: Cluster, kind: Kind, payload_bytes: float, cards: int) -> float:
+    """Seconds of one collective of `payload_bytes` (the full tensor) among `cards` cards of whole islands."""
+    table = cluster.tiers()
+    island = int(table.tiers[0].cards)
+    bus = np.array([payload_bytes * wire_share(kind, cards)])
+    one = _one(cluster, kind, bus, cards, min(cards, island), int(table.level(cards)))
+    return float(one[0]) * link_factor(cluster, cards > island)
 
 
 def link_factor(cluster: Cluster, away: bool) -> float:
@@ -49,11 +67,13 @@ def _one(cluster: Cluster, kind: Kind, bus: Floats, size: int, per_island: int, 
     if size <= per_island:
         return cluster.node.curve(size, kind, _link(cluster, size)).seconds(bus)
     tier = tiers[max(level, 1)]
+    if tier.name == "node":  # a ring over PCI Express was measured whole, its bridged pairs in it
+        return cluster.node.curve(size, kind, "pcie").seconds(bus)
     rate = per_island * tier.bandwidth_bytes_per_s
     if per_island > 1:
         curve = cluster.node.curve(per_island, kind, _link(cluster, per_island))
         rate = min(rate, curve.rate_bytes_per_s)
-    law = network()
+    law, node = network(), cluster.node
     if kind == "all_to_all":
         away = bus * (size - per_island) / (size - 1)
         rate = tier.bandwidth_bytes_per_s * law.all_to_all_share
@@ -61,7 +81,9 @@ def _one(cluster: Cluster, kind: Kind, bus: Floats, size: int, per_island: int, 
     return saturating_seconds(
         bus,
         rate_bytes_per_s=rate,
-        half_bytes=law.half_size_bytes(size, cluster.node.fabric) * min(1.0, per_island / cluster.node.gpus),
+        half_bytes=law.half_size_bytes(size, node.fabric)
+        * wire_share(kind, size)
+        * min(1.0, per_island / node.gpus),
         half_exponent=law.half_exponent,
         floor_seconds=latency(size, -(-size // per_island)),
     )

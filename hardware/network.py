@@ -29,8 +29,8 @@ class Fabric(Frozen):
 class NetworkLaw(Frozen):
     """Constants of ``network.json``, each with its source there (`source_of`).
 
-    Between nodes an all-reduce of W bus bytes takes ``(W/B)(1 + (W_h/W)^half_exponent)`` with
-    ``W_h = half_bytes (n/half_ranks)^half_growth`` (times the fabric's factor). `all_to_all_share`
+    Between nodes a collective of S bytes, W on the bus, takes ``(W/B)(1 + (S_h/S)^half_exponent)`` with
+    ``S_h = half_bytes (n/half_ranks)^half_growth`` (times the fabric's factor). `all_to_all_share`
     and `cross_rail_share` multiply the rate of a NIC.
     """
 
@@ -69,7 +69,7 @@ class NetworkLaw(Frozen):
         return str(facts("network")["law"][field]["source"])
 
     def half_size_bytes(self, ranks: npt.ArrayLike, fabric: str) -> Array:
-        """Bus bytes at which an all-reduce over `ranks` cards runs at half its rate.
+        """Message bytes (the full tensor) at which a collective over `ranks` cards runs at half its rate.
 
         >>> round(float(network().half_size_bytes(256, "infiniband-ndr")) / 2**20)
         74

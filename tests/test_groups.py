@@ -1,0 +1,97 @@
+"""Collectives of groups beyond an island: published bus rates, and what more links can and cannot do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmarks.groups import measure
+from shardwise import Plan, Request, Training, plan
+from shardwise.costs.collectives import Kind, among
+from shardwise.hardware import Cluster
+from shardwise.hardware.topology import described
+
+EFFICIENCY = Path(__file__).parent.parent / "benchmarks" / "data" / "efficiency.csv"
+KINDS: list[Kind] = ["all_reduce", "all_gather", "reduce_scatter", "all_to_all"]
+
+
+@pytest.mark.tree
+def test_most_group_points_are_within_fifteen_percent() -> None:
+    """Every point is listed; large messages between nodes and over PCI Express agree."""
+    found = measure([str(EFFICIENCY)])
+
+    assert found["points"] >= 150
+    assert found["within"] >= 0.8 * found["judged"]
+    large = [p for p in found["lines"] if not p["note"] and "one node" not in p["shape"]]
+    far = [p["shape"] for p in large if abs(p["error"]) > 15 and "MiB" not in p["shape"]]
+    assert far == []
+
+
+def test_a_bridged_pair_is_fast_inside_and_slow_outside() -> None:
+    """A100-PCIe: 208 GB/s in the pair (nccl-tests issue 178), 20 once the ring leaves it."""
+    cluster = Cluster.preset("NC96ads_A100_v4")
+    payload = 16 * 2.0**30
+    rates = [payload * 2 * (n - 1) / n / among(cluster, "all_reduce", payload, n) / 1e9 for n in (2, 4)]
+
+    assert rates[0] == pytest.approx(208, rel=0.05)
+    assert rates[1] == pytest.approx(20, rel=0.05)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    kind=st.sampled_from(KINDS),
+    rate=st.floats(10, 400),
+    more=st.floats(1, 4),
+    nodes=st.sampled_from([2, 4, 64]),
+    size=st.integers(2**16, 2**34),
+)
+def test_more_bandwidth_never_slows_a_collective(
+    kind: Kind, rate: float, more: float, nodes: int, size: int
+) -> None:
+    """Faster network cards: no collective of any group takes longer."""
+    slow = described(Cluster.preset("dgx-h100", nodes=nodes), {"nic_gbit_per_s": rate})
+    fast = described(slow, {"nic_gbit_per_s": rate * more})
+    for cards in (8, 16, 8 * nodes):
+        assert among(fast, kind, size, cards) <= among(slow, kind, size, cards) * (1 + 1e-9)
+
+
+def step_of(cluster: Cluster) -> float:
+    request = Request(
+        model="llama-3.2-1b",
+        cluster=cluster,
+        training=Training(global_batch_size=64, sequence_length=2048),
+        choose={"backend": "megatron", "software_stack": "megatron-2023", "context_parallel": 1},
+    )
+    found = plan(request)
+    assert isinstance(found, Plan)
+    return found.time.step_seconds
+
+
+def test_more_bandwidth_never_slows_a_plan() -> None:
+    """Network, oversubscription: each better link gives a step at most as long."""
+    base = Cluster.preset("dgx-a100-80gb", nodes=2)
+    steps = [step_of(described(base, {"nic_gbit_per_s": rate})) for rate in (25.0, 100.0, 400.0)]
+    assert steps == sorted(steps, reverse=True)
+
+    wide = Cluster.preset("dgx-a100-80gb", nodes=4).model_copy(update={"leaf_nodes": 2})
+    lean = [step_of(wide.model_copy(update={"oversubscription": ratio})) for ratio in (8.0, 1.0)]
+    assert lean[0] >= lean[1]
+
+
+def test_splitting_a_leaf_never_speeds_a_plan() -> None:
+    """The same machines under two leaves of a lean spine are not faster than under one."""
+    whole = Cluster.preset("dgx-a100-80gb", nodes=4, oversubscription=4.0)
+    split = whole.model_copy(update={"leaf_nodes": 2})
+
+    assert step_of(split) >= step_of(whole)
+
+
+def test_the_name_of_a_machine_changes_nothing() -> None:
+    """Renamed machines: the same step."""
+    cluster = Cluster.preset("dgx-a100-80gb", nodes=2)
+    node = cluster.node.model_copy(update={"name": "other"})
+
+    assert step_of(cluster.model_copy(update={"name": "x", "node": node})) == step_of(cluster)
