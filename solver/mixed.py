@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, groupby
 
 import numpy as np
 
@@ -306,16 +306,21 @@ def _add(tally: Tally, other: Tally) -> None:
         setattr(tally, name, getattr(tally, name) + getattr(other, name))
 
 
+def machine_order(cluster: Cluster, strategy: Strategy) -> list[str]:
+    """Runs of machines in the order of the ranks, as ``4 x dgx-h100``."""
+    sizes = dict(zip(pool_names(cluster), (pool.node.gpus for pool in cluster.pools), strict=True))
+    width = strategy.world // strategy.pipeline_parallel
+    runs = [(str(name), len(list(same))) for name, same in groupby(stage.device for stage in strategy.stages)]
+    return [f"{count * width / sizes[name]:g} x {name}" for name, count in runs]
+
+
 def pool_notice(
     cluster: Cluster, chosen: tuple[int, ...], plan: Plan, steps: dict[tuple[int, ...], int | None]
 ) -> Notice:
     """Which pools the plan uses, with the layers of each, and what single pools reach."""
     names = pool_names(cluster)
-    alone = [
-        f"{names[only[0]]} alone {seconds(step):.4g} s"
-        for only, step in steps.items()
-        if len(only) == 1 and step
-    ]
+    single = [(names[only[0]], step) for only, step in steps.items() if len(only) == 1 and step]
+    alone = [f"{name} alone {seconds(step):.4g} s" for name, step in single]
     left = [name for index, name in enumerate(names) if index not in chosen]
     if len(chosen) > 1:
         shares = []
@@ -323,9 +328,9 @@ def pool_notice(
             layers = [str(stage.layers) for stage in plan.strategy.stages if stage.device == name]
             shares += [f"{len(layers)} stages on {name} ({', '.join(layers)} layers)"] if layers else []
         message = f"stages by pool: {'; '.join(shares)}"
-        hint = (
-            f"a step takes {plan.time.step_seconds:.4g} s; {'; '.join(alone) or 'no pool alone can hold it'}"
-        )
+        against = "; ".join(alone) or "no pool alone can hold it"
+        order = ", ".join(machine_order(cluster, plan.strategy))
+        hint = f"a step takes {plan.time.step_seconds:.4g} s; {against}; list machines in this order: {order}"
     else:
         message = f"{' and '.join(left)} left out: no assignment of stages to all pools is faster"
         hint = f"{'; '.join(alone)}; the cards left out are free for another job"
