@@ -59,6 +59,8 @@ def memory_lines(memory: MemoryReport) -> list[str]:
         f"host {memory.host_bytes_per_node / 2**30:,.1f} of {gib(memory.host_usable_bytes)} a node, "
         f"{memory.host_verdict.replace('_', ' ')}"
     )
+    if memory.host_nodes_needed:
+        host += f"; the hosts of {memory.host_nodes_needed} nodes would hold it"
     return [paragraph(line, "  ", "    ") for line in (card, peak, host)]
 
 

@@ -56,6 +56,12 @@ class Ledger(Frozen):
     terms_ns: dict[str, int]
     hidden_ns: dict[str, int]
     host_node_kib: int
+    host_terms_kib: dict[str, int] = {}
+    """Host memory of the fullest node by term; adds up to `host_node_kib`."""
+    host_divides: bool = False
+    """Whether more nodes divide it: the offloaded states are sharded over all data ranks."""
+    host_load_kib: int = 0
+    """Host memory of a node whose every rank reads the whole 16-bit model before it is cut."""
     traffic_bytes: dict[str, dict[str, int]]
     """By axis and tier."""
     usable_kib: int

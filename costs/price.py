@@ -112,6 +112,9 @@ def _ledger(prices: Prices, row: int) -> Ledger:
         terms_ns=_time_terms(prices, row),
         hidden_ns=_hidden(prices, row),
         host_node_kib=int(prices.host_node_kib[row]),
+        host_terms_kib=_host_terms(prices, row),
+        host_divides=bool((layout.shard == layout.data_ranks)[row] and layout.strategies.zero_stage[row] > 0),
+        host_load_kib=_host_load_kib(layout),
         traffic_bytes=_traffic(prices, row),
         usable_kib=layout.cluster.node.gpu.memory_usable_bytes // 1024,
         host_usable_kib=int(host_capacity_bytes(layout) // 1024),
@@ -133,6 +136,27 @@ def _ledger(prices: Prices, row: int) -> Ledger:
         peak_basis=f"{ratio.rows} published peaks of {ratio.sources} sources, kind {kind}",
         load_whole_kib=_load_whole_kib(layout, row),
     )
+
+
+def _host_terms(prices: Prices, row: int) -> dict[str, int]:
+    """Host memory of the fullest node by term: the stages that share it, times their cards."""
+    layout = prices.book.layout
+    count, cards = (int(part[row]) for part in stage_block(layout)[:2])
+    stages = int(prices.counts.held[row].sum())
+    blocks = []
+    for first in range(0, stages, count):
+        found: dict[str, int] = {}
+        for stage in range(first, min(first + count, stages)):
+            for name, kib in by_name(prices.book.host, prices.frame, row, stage).items():
+                found[name] = found.get(name, 0) + kib * cards
+        blocks.append(found)
+    return max(blocks, key=lambda block: sum(block.values()))
+
+
+def _host_load_kib(layout: Layout) -> int:
+    """The whole model in 16 bits for each card of a node."""
+    cards = min(layout.cluster.node.gpus, layout.cluster.gpus)
+    return cards * ACTIVATION_BYTES * layout.counted.total // 1024
 
 
 def _load_whole_kib(layout: Layout, row: int) -> int:

@@ -63,6 +63,12 @@ class MemoryReport(Frozen):
     host_bytes_per_node: int
     host_usable_bytes: int
     host_verdict: Verdict
+    host_terms_bytes: dict[str, int] = {}
+    """Of the fullest node; adds up to `host_bytes_per_node`."""
+    host_nodes_needed: int | None = None
+    """Least nodes whose hosts hold it; None where it fits, or where more nodes do not divide it."""
+    host_load_bytes_per_node: int = 0
+    """While loading, where every rank of a node reads the whole 16-bit model; one reader takes its share."""
     load_peak_bytes: int
     checkpoint_bytes: int
     bytes_per_parameter: BytesPerParameter

@@ -58,6 +58,14 @@ def host_verdict(request: Request, ledger: Ledger) -> Verdict:
     return "risky" if used > law("risky_share") * limit else "fits"
 
 
+def host_nodes_needed(request: Request, ledger: Ledger) -> int | None:
+    """Nodes over which sharded offloaded states would fit the hosts, where they do not."""
+    if host_verdict(request, ledger) != "does_not_fit" or not ledger.host_divides:
+        return None
+    nodes = max(request.cluster.gpus // request.cluster.node.gpus, 1)
+    return -(-ledger.host_node_kib * 1024 * nodes // host_limit_bytes(request, ledger))
+
+
 def memory_report(request: Request, ledger: Ledger) -> MemoryReport:
     """Memory of the worst stage, of each stage, and of the host."""
     stages = tuple(
@@ -84,6 +92,9 @@ def memory_report(request: Request, ledger: Ledger) -> MemoryReport:
         host_bytes_per_node=ledger.host_node_kib * 1024,
         host_usable_bytes=host_limit_bytes(request, ledger),
         host_verdict=host_verdict(request, ledger),
+        host_terms_bytes=_bytes(ledger.host_terms_kib),
+        host_nodes_needed=host_nodes_needed(request, ledger),
+        host_load_bytes_per_node=ledger.host_load_kib * 1024,
         load_peak_bytes=ledger.load_kib * 1024,
         checkpoint_bytes=ledger.checkpoint_bytes,
         bytes_per_parameter=BytesPerParameter(recipe=ledger.recipe, **ledger.recipe_bytes),

@@ -19,7 +19,8 @@ from shardwise.costs.layout import Layout
 from shardwise.hardware import Cluster
 from shardwise.models import Attention, Block, FeedForward, Training
 from shardwise.models.strategy import RANK_ORDERS
-from shardwise.plans import Request
+from shardwise.plans import MemoryReport, Request, read_strategy
+from shardwise.plans.report import memory_report, price
 from shardwise.solver.bounds import can_fit, within
 from shardwise.solver.coefficients import Coefficients
 from shardwise.solver.leaf import Leaf
@@ -128,3 +129,25 @@ def test_stages_a_node_are_those_of_ranks_laid_out_one_by_one(node_gpus: int) ->
             wanted = [[(first + k, cards) for k in range(block)] for first in range(0, stages, block)]
             assert sorted({tuple(one) for one in wanted}) == sorted(set(found))
     assert answers == ({True} if node_gpus == 1 else {True, False})
+
+
+def test_the_nodes_that_cure_a_host_hold_what_they_are_told_to() -> None:
+    """Sharded offloaded states: so many nodes hold them, one fewer does not; terms add up to the whole."""
+
+    def judged(nodes: int) -> MemoryReport:
+        request = Request(
+            model="llama-2-70b",
+            cluster=Cluster.preset("dgx-a100-80gb", nodes=nodes),
+            training=Training(global_batch_size=8 * nodes, sequence_length=1024),
+            limits={"host_memory_bytes": 400 * 2**30},
+        )
+        data = {"backend": "deepspeed", "zero_stage": 3, "recompute": "full", "offload_optimizer": "cpu"}
+        strategy = read_strategy(data, request.model, "test", request.training, request.cluster.gpus)
+        return memory_report(request, price(request, [strategy])[0])
+
+    one = judged(1)
+    assert one.host_verdict == "does_not_fit" and one.host_nodes_needed is not None
+    assert sum(one.host_terms_bytes.values()) == one.host_bytes_per_node
+    assert judged(one.host_nodes_needed).host_verdict != "does_not_fit"
+    assert judged(one.host_nodes_needed - 1).host_verdict == "does_not_fit"
+    assert judged(one.host_nodes_needed).host_nodes_needed is None
