@@ -11,10 +11,11 @@ from ..models.shares import trained_shares
 from ..models.stack import stack, stack_names
 from ..models.transformer import Block
 from .columns import Bools, Floats, Ints
+from .held import Held
 from .law import law
 from .layout import Layout
 from .portion import Portion
-from .states import Held, kinds_total, per_parameter, portion_bytes, whole_in_16_bits
+from .states import kinds_total, per_parameter, portion_bytes, whole_in_16_bits
 from .terms import Note, Term, kib
 
 _GATHER = Note(

@@ -6,9 +6,10 @@ import numpy as np
 
 from ..models.optimizer import paged_bytes
 from .columns import Bools, Ints
+from .held import Held
 from .law import law
 from .layout import Layout
-from .states import Held, sharding, weight_bytes
+from .states import sharding, weight_bytes
 from .terms import Note, Term, kib
 
 _HOST = Note("16 x 1.5 bytes a parameter", "DeepSpeed estimators; torch pins powers of two", "M")

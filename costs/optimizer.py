@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from ..models.optimizer import step_share, step_traffic_bytes
+from .held import Held
 from .kernels import LayerSeconds
 from .law import law
 from .layout import Layout
 from .products import memory_rate
-from .states import Held, local_parameters, per_parameter, sharding, weight_bytes
+from .states import local_parameters, per_parameter, sharding, weight_bytes
 from .terms import Note, Term, ns
 from .traffic import passes
 

@@ -10,10 +10,10 @@ from .activations import again
 from .buffers import bucket_elements
 from .collectives import Kind, bucketed, point_to_point, seconds
 from .columns import Floats
+from .held import Held
 from .kernels import LayerSeconds, stack_constant
 from .law import law
 from .layout import Group, Layout
-from .states import Held
 from .terms import Note, Term, ns
 from .traffic import (
     boundary_bytes,

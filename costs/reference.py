@@ -11,12 +11,13 @@ from ..models.shares import Shares
 from ..models.work import forward_ratio
 from .collectives import seconds
 from .columns import Bools, Floats
+from .held import Held
 from .kernels import LayerSeconds, head_seconds
 from .law import law
 from .layout import Layout
 from .overlap import beside
 from .portion import Portion
-from .states import Held, portion_bytes, sharding
+from .states import portion_bytes, sharding
 from .terms import Note, Term, kib, ns
 
 _WEIGHTS = Note("2 N_ref / (t d), unsharded 2 N_ref / t", "DPO, arXiv 2305.18290; TRL prepare_deepspeed", "D")

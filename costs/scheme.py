@@ -10,7 +10,7 @@ import numpy as np
 from ..inputs import Frozen, InputError
 from ..models.optimizer import named_recipe
 from ..models.recipe import Recipe
-from . import buffers, states, traffic
+from . import buffers, held, states, traffic
 from .law import law
 
 NAMES = ("DP", "ZeRO-1", "ZeRO-2", "ZeRO-3")
@@ -135,7 +135,7 @@ def _resident(zero: int, known: Recipe, offload: str) -> list[tuple[float, bool]
 
 def _per_card(parts: list[tuple[float, bool]], parameters: int, ranks: int) -> int:
     """Bytes of the parts on one of `ranks` cards."""
-    return round(sum(size * float(states.divided(parameters, sharded, ranks)) for size, sharded in parts))
+    return round(sum(size * float(held.divided(parameters, sharded, ranks)) for size, sharded in parts))
 
 
 def _traffic(zero: int, known: Recipe, micro_batches: int) -> tuple[float, float]:
@@ -168,11 +168,11 @@ def _scheme(
     count, moved = _traffic(zero, known, micro_batches)
     count_again, moved_again = _traffic(zero, known, again)
     share = (gpus - 1) / gpus
-    held = _per_card(parts, parameters, gpus)
+    card = _per_card(parts, parameters, gpus)
     return Scheme(
         name=NAMES[zero],
-        bytes_per_parameter=sum(size * float(states.divided(1.0, sharded, gpus)) for size, sharded in parts),
-        bytes_per_card=held,
+        bytes_per_parameter=sum(size * float(held.divided(1.0, sharded, gpus)) for size, sharded in parts),
+        bytes_per_card=card,
         step_bytes_per_card=_per_card(step, parameters, gpus),
         floor_bytes_per_parameter=floor,
         floor_bytes_per_card=round(floor * parameters),
@@ -197,7 +197,7 @@ def _host(zero: int, parameters: int, gpus: int, per_node: int, offload: str) ->
     if offload == "none" or zero == 0:
         return 0
     each = law("host_state_bytes") * law("host_pinned_factor")
-    return round(each * float(states.divided(parameters, True, gpus)) * per_node)
+    return round(each * float(held.divided(parameters, True, gpus)) * per_node)
 
 
 def _fits_from(parts: list[tuple[float, bool]], parameters: int, card_bytes: int, per_node: int) -> FitsFrom:

@@ -8,9 +8,10 @@ from numpy.typing import ArrayLike
 from ..models.transformer import Block
 from .activations import again
 from .columns import Bools, Floats, Ints
+from .held import Held
 from .law import law
 from .layout import Group, Layout
-from .states import Held, cut_weights, per_parameter, portion_bytes, sharding
+from .states import cut_weights, per_parameter, portion_bytes, sharding
 from .terms import Note, Term, ceil
 
 ACTIVATION_BYTES = 2

@@ -133,8 +133,19 @@ def _fsdp(plan: Plan) -> Iterator[str]:
         yield "Partial recomputation keeps attention and every second matrix product of a layer, as priced."
     if strategy.gradient_accumulation_steps > 1 and plan.request.training.sync_each_batch:
         yield "Gradients are reduced after each micro-batch, as priced; do not switch synchronisation off."
-    if plan.request.training.optimizer == "adamw-8bit":
-        yield _COMPACT
+    yield from _optimizer(plan)
+
+
+def _optimizer(plan: Plan) -> Iterator[str]:
+    """Which optimizer the script makes, where it is not AdamW."""
+    made = {
+        "adamw-8bit": _COMPACT,
+        "lion": "Make a Lion optimizer (one momentum in the type of the weights); torch has none of its own.",
+        "sgd": "Make `torch.optim.SGD` with a momentum.",
+        "sgd-no-momentum": "Make `torch.optim.SGD` without momentum.",
+    }
+    if sentence := made.get(plan.request.training.optimizer):
+        yield sentence
 
 
 def _loaded(request: Request) -> str:
@@ -158,8 +169,7 @@ def _accelerate(plan: Plan) -> Iterator[str]:
         "`model(labels=...)` of Hugging Face keeps more copies of the logits."
     )
     yield "Sharding can be seen on cards only: on CPU Accelerate ignores the FSDP section."
-    if plan.request.training.optimizer == "adamw-8bit":
-        yield _COMPACT
+    yield from _optimizer(plan)
 
 
 def _megatron(plan: Plan) -> Iterator[str]:

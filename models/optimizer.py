@@ -19,6 +19,16 @@ def short_moment_bytes(optimizer: Optimizer) -> float:
     return float(table("optimizers")[optimizer]["short_moment_bytes"])
 
 
+def ends_bytes(training: Training) -> float:
+    """Bytes a parameter that embedding and head keep beyond the moments of the layers' matrices.
+
+    Muon steps matrices of layers alone; the ends stay with AdamW, which has a second moment.
+    """
+    times = float(table("optimizers")[training.optimizer].get("more_at_the_ends", 0.0))
+    kept = moment_bytes if training.master_weights else short_moment_bytes
+    return times * kept(training.optimizer)
+
+
 def paged_bytes(optimizer: Optimizer) -> float:
     """Bytes a parameter of moments that page out to host memory."""
     return float(table("optimizers")[optimizer].get("paged_bytes", 0.0))

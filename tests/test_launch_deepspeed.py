@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from shardwise.launch import emit, refusal
 from shardwise.launch.deepspeed.schema import DsConfig
+from shardwise.launch.refused import Refused
 
 
 def written(zero_stage: int = 3, **changes: Any) -> dict[str, Any]:
@@ -205,3 +206,22 @@ def test_what_the_file_cannot_say_is_refused(name: str) -> None:
     assert objection is not None
     assert objection.field == field
     assert refusal(deepspeed(3, 8), tiny(), "deepspeed") is None
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "kind", "momentum"),
+    [("sgd", "SGD", 0.9), ("sgd-no-momentum", "SGD", 0.0), ("lion", "Lion", None)],
+)
+def test_optimizers_deepspeed_can_name(optimizer: str, kind: str, momentum: float | None) -> None:
+    """Names and settings as its engine takes them."""
+    found = json.loads(emit(plan(deepspeed(2, 8), optimizer=optimizer), "deepspeed")["ds_config.json"])[
+        "optimizer"
+    ]
+    assert (found["type"], found["params"].get("momentum")) == (kind, momentum)
+
+
+@pytest.mark.parametrize("optimizer", ["adafactor", "muon", "adamw-8bit", "paged-adamw-8bit"])
+def test_optimizers_deepspeed_cannot_name_are_refused(optimizer: str) -> None:
+    """No key of the file makes them."""
+    with pytest.raises(Refused, match="names AdamW, Lion and SGD"):
+        emit(plan(deepspeed(2, 8), optimizer=optimizer), "deepspeed")

@@ -76,12 +76,12 @@ def test_one_patched_term_moves_ledger_check_plan_and_emit(request: pytest.Fixtu
 
 def test_a_patched_state_moves_the_plans_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Halving what a rank holds of sharded states halves them in the table and lowers the priced peak."""
-    from shardwise.costs import states
+    from shardwise.costs import held
 
     question = request(zero_stage=[2], micro_batch_size=[1])
     before, table = shardwise.plan(question), side_by_side(10**10, 8, card_bytes=80 * GIB)
-    honest = states.divided
-    monkeypatch.setattr(states, "divided", lambda n, sharded, ranks: honest(n, sharded, ranks) / 2)
+    honest = held.divided
+    monkeypatch.setattr(held, "divided", lambda n, sharded, ranks: honest(n, sharded, ranks) / 2)
     after, halved = shardwise.plan(question), side_by_side(10**10, 8, card_bytes=80 * GIB)
 
     assert halved.schemes[3].bytes_per_card == table.schemes[3].bytes_per_card // 2

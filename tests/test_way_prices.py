@@ -216,7 +216,7 @@ def test_16_bit_training_keeps_eight_bytes() -> None:
 
 @pytest.mark.parametrize(
     ("optimizer", "each"),
-    [("adamw", 4), ("adamw-8bit", 2.03125), ("paged-adamw-8bit", 0), ("lion", 2), ("muon", 2), ("sgd", 2),
+    [("adamw", 4), ("adamw-8bit", 2.03125), ("paged-adamw-8bit", 0), ("lion", 2), ("sgd", 2),
      ("sgd-no-momentum", 0), ("adafactor", 1 / 128)],
 )  # fmt: skip
 def test_moments_without_a_master_copy(optimizer: str, each: float) -> None:
@@ -301,3 +301,11 @@ def test_every_backend_says_why_it_cannot() -> None:
             job = Training.model_validate({"global_batch_size": 1, "sequence_length": 1, **more})
             assert all(known.because[field].count(" ") > 3 for field in known.unable(job))
             assert not known.held_to(job) or known.because["way"].count(" ") > 3
+
+
+def test_muon_steps_the_matrices_of_layers_and_adamw_the_ends() -> None:
+    """One fp32 momentum beside the master copy; embedding and head keep a second (arXiv 2502.16982)."""
+    found = ledger(job={"optimizer": "muon"}, **deepspeed(2))
+    ends = 2 * 128_256 * 4096 + 4096
+    expected = ((4 + 4) * 8_030_261_248 + 4 * ends) / 8
+    assert term(found, "optimizer") == pytest.approx(expected / 2**30, rel=1e-3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...models.backend import backend
 from ...models.strategy import Strategy
 from ...models.transformer import Transformer
 from ...plans.plan import Plan
@@ -27,8 +28,8 @@ def objections(strategy: Strategy, model: Transformer) -> Iterator[Objection]:
 def training_objections(plan: Plan) -> Iterator[Objection]:
     """The optimizers DeepSpeed cannot build from its configuration."""
     optimizer = plan.request.training.optimizer
-    if optimizer not in ("adamw", "sgd"):
-        reason = "ds_config.json names no 8-bit AdamW; hand DeepSpeed an optimizer object instead"
+    if optimizer not in backend("deepspeed").optimizers:
+        reason = "ds_config.json names AdamW, Lion and SGD; hand DeepSpeed an optimizer object instead"
         yield Objection("training.optimizer", optimizer, reason)
 
 

@@ -101,10 +101,18 @@ class AdamWParams(Strict):
 
 
 class SgdParams(Strict):
-    """Settings of SGD with momentum; placeholders as well."""
+    """Settings of SGD with momentum, or none; placeholders as well."""
 
     lr: Annotated[float, Field(gt=0)]
-    momentum: Annotated[float, Field(gt=0, lt=1)]
+    momentum: Annotated[float, Field(ge=0, lt=1)]
+
+
+class LionParams(Strict):
+    """Settings of Lion; placeholders as well."""
+
+    lr: Annotated[float, Field(gt=0)]
+    betas: Annotated[list[Annotated[float, Field(ge=0, lt=1)]], Field(min_length=2, max_length=2)]
+    weight_decay: Annotated[float, Field(ge=0)]
 
 
 class AdamW(Strict):
@@ -119,6 +127,13 @@ class Sgd(Strict):
 
     type: Literal["SGD"]
     params: SgdParams
+
+
+class Lion(Strict):
+    """DeepSpeed's own Lion: fused on the card, its CPU version under offload."""
+
+    type: Literal["Lion"]
+    params: LionParams
 
 
 class ActivationCheckpointing(Strict):
@@ -144,7 +159,7 @@ class DsConfig(Strict):
     fp16: Fp16 | None = None
     data_types: DataTypes | None = None
     zero_allow_untested_optimizer: Literal[True] | None = None
-    optimizer: Annotated[AdamW | Sgd, Field(discriminator="type")]
+    optimizer: Annotated[AdamW | Sgd | Lion, Field(discriminator="type")]
     activation_checkpointing: ActivationCheckpointing | None = None
 
     @property

@@ -14,6 +14,8 @@ from .schema import (
     DataTypes,
     DsConfig,
     Fp16,
+    Lion,
+    LionParams,
     Offload,
     Sgd,
     SgdParams,
@@ -29,7 +31,7 @@ def config(plan: Plan) -> DsConfig:
     """The configuration of `plan`, checked by its own schema."""
     strategy, training = plan.strategy, plan.request.training
     full = strategy.recompute == "full"
-    sharded_sgd = training.optimizer == "sgd" and strategy.zero_stage
+    sharded_sgd = training.optimizer.startswith("sgd") and strategy.zero_stage
     return DsConfig(
         train_batch_size=training.global_batch_size,
         train_micro_batch_size_per_gpu=strategy.micro_batch_size,
@@ -94,9 +96,12 @@ def _fp16() -> Fp16:
     )
 
 
-def _optimizer(name: str) -> AdamW | Sgd:
-    if name == "sgd":
-        return Sgd(type="SGD", params=SgdParams(lr=LR_PLACEHOLDER, momentum=0.9))
+def _optimizer(name: str) -> AdamW | Sgd | Lion:
+    if name in ("sgd", "sgd-no-momentum"):
+        momentum = 0.9 if name == "sgd" else 0.0
+        return Sgd(type="SGD", params=SgdParams(lr=LR_PLACEHOLDER, momentum=momentum))
+    if name == "lion":
+        return Lion(type="Lion", params=LionParams(lr=LR_PLACEHOLDER, betas=[0.9, 0.99], weight_decay=0.1))
     params = AdamWParams(lr=LR_PLACEHOLDER, betas=[0.9, 0.95], eps=1e-8, weight_decay=0.1)
     return AdamW(type="AdamW", params=params)
 

@@ -122,8 +122,8 @@ WRITTEN = {
 """Precisions whose launch files can be written."""
 
 STEPPED = {
-    *(("deepspeed", word) for word in ("adamw", "sgd")),
-    *(("fsdp", word) for word in ("adamw", "adamw-8bit", "sgd")),
+    *(("deepspeed", word) for word in ("adamw", "lion", "sgd", "sgd-no-momentum")),
+    *(("fsdp", word) for word in ("adamw", "adamw-8bit", "lion", "sgd", "sgd-no-momentum")),
     *(("megatron", word) for word in ("adamw", "sgd")),
 }
 """Optimizers that launch files can name."""
