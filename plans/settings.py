@@ -34,6 +34,7 @@ TEXTS = (
 FLAGS = {
     "model": "MODEL",
     "cluster.preset": "--cluster",
+    "cluster.file": "--cluster",
     **{
         field: "--" + field.partition(".")[2].replace("_", "-")
         for field in FIELDS

@@ -22,10 +22,11 @@ from .bounds import most_layers
 from .clash import no_plan
 from .close import OPTION_SECONDS, strategy_of
 from .coefficients import Coefficients
-from .frontier import row_bound
+from .frontier import Breakpoint, row_bound
 from .leaf import LeafPlan
 from .lower import NEVER, layers_by_kind
 from .mixed_leaf import POOL, MixedLeaf, Shares, mixed_frontier, mixed_options
+from .options import RowOptions
 from .outcome import Found, Outcome, Tally
 from .search import ROW_SECONDS, Search
 from .space import cut_by, rows
@@ -154,30 +155,43 @@ class MixedSearch:
         stages = self._shares(strategies)
         near = mixed_within(parts, stages, self.limit_ns)
         self.tally.infeasible += int((~near).sum())
+        opened = []
         for row in np.flatnonzero(near).tolist():
             if bounds[row] > self.limit_ns:
                 self.tally.bound += 1
+            elif (found := self._opened(parts, row, Shares(tuple(stages[row].tolist())))) is not None:
+                opened.append(found)
+        for least, row, leaf in sorted(opened, key=lambda entry: entry[:2]):
+            if least > self.limit_ns:
+                self.tally.bound += 1
                 continue
             if self.time_limit is not None and self.tally.deterministic_time >= self.time_limit:
-                return best, int(bounds[row])
-            plan = self._leaf(parts, row, Shares(tuple(stages[row].tolist())))
+                return best, least
+            plan = self._solved(leaf)
             if plan is not None:
                 best = Found(self._named(strategies, row, plan), plan.step_ns, strategies.key(row))
                 self.limit_ns = plan.step_ns - 1
         return best, None
 
-    def _leaf(self, parts: list[PoolCoefficients], row: int, shares: Shares) -> LeafPlan | None:
-        """The best plan of a row within the limit, proved; None where there is none."""
+    def _opened(
+        self, parts: list[PoolCoefficients], row: int, shares: Shares
+    ) -> tuple[int, int, tuple[RowOptions, list[Breakpoint], Shares]] | None:
+        """A row's sharper bound with what its leaf needs; None where no plan can be within the limit."""
         options = mixed_options(parts, row, self.limit_ns)
         self.tally.deterministic_time += OPTION_SECONDS * len(parts)
         points = mixed_frontier(options, shares) if options else []
-        if options is None or not points:
+        least = row_bound(options, points) if options and points else None
+        if options is None or least is None:
             self.tally.infeasible += 1
             return None
-        least = row_bound(options, points)
-        if least is None or least > self.limit_ns:
+        if least > self.limit_ns:
             self.tally.bound += 1
             return None
+        return least, row, (options, points, shares)
+
+    def _solved(self, leaf: tuple[RowOptions, list[Breakpoint], Shares]) -> LeafPlan | None:
+        """The best plan of an opened row within the limit, proved; None where there is none."""
+        options, points, shares = leaf
         result = MixedLeaf(options, self.limit_ns, points=points, shares=shares).solve(None)
         self.tally.leaves += 1
         self.tally.deterministic_time += result.deterministic_time

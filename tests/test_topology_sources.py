@@ -9,6 +9,7 @@ import pytest
 
 from shardwise.hardware import Cluster
 from shardwise.hardware.topology import cluster_of_text, sighting_of
+from shardwise.hardware.topology.cards import cards_named
 from shardwise.inputs import InputError
 
 TREE = """\
@@ -121,6 +122,40 @@ def test_a_known_instance_type_is_the_catalogues() -> None:
     cluster = read(kubernetes(4, labels={"node.kubernetes.io/instance-type": "p5.48xlarge"}))
 
     assert (cluster.node.name, cluster.node.nics) == ("p5.48xlarge", 32)
+
+
+def test_slices_are_cards_without_peers() -> None:
+    """A product that ends in -MIG-PROFILE: seven slices of 10 GB, no links."""
+    sliced = {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB-MIG-1g.10gb", "nvidia.com/gpu.memory": "9728"}
+    cluster = read(kubernetes(1, labels=sliced))
+
+    assert (cluster.node.gpu.memory_bytes, cluster.node.link) == (10 * 10**9, "pcie")
+    assert any("MIG slices" in note for note in cluster.notes)
+
+
+def test_a_card_the_catalogue_lacks_is_named() -> None:
+    """The question repeats what the nodes say of their cards."""
+    with pytest.raises(InputError, match="Tesla-K80"):
+        read(kubernetes(1, labels={"nvidia.com/gpu.product": "Tesla-K80", "nvidia.com/gpu.memory": "11441"}))
+
+
+@pytest.mark.parametrize(
+    ("name", "cards"),
+    [
+        ("nvidia_h100_80gb_hbm3", ["H100-SXM-80GB"]),
+        ("NVIDIA H100 PCIe", ["H100-PCIe-80GB"]),
+        ("NVIDIA H200", ["H200-SXM"]),
+        ("NVIDIA GH200 480GB", ["GH200-144GB", "GH200-96GB"]),
+        ("Tesla V100-SXM2-32GB", ["V100-SXM2-32GB"]),
+        ("NVIDIA RTX 6000 Ada Generation", ["RTX-6000-Ada"]),
+        ("NVIDIA GeForce RTX 3090", ["RTX-3090"]),
+        ("v100", ["V100-SXM2-16GB", "V100-SXM2-32GB"]),
+        ("Tesla K80", []),
+    ],
+)
+def test_names_of_drivers_and_schedulers(name: str, cards: list[str]) -> None:
+    """What they print means one card of the catalogue, several, or none."""
+    assert [card.name for card in cards_named(name)] == cards
 
 
 def test_allocatable_cards_are_the_free_ones() -> None:

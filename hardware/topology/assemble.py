@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,9 @@ PER_LINK = {
     "blackwell-ultra": 50e9,
 }
 """Bytes/s of one NVLink in one direction by generation (NVIDIA NVLink pages): a card's count follows."""
+
+_MIG = re.compile(r"-MIG-(\dg\.\d{1,3}gb)", re.I)
+"""What GPU feature discovery adds to a product whose slices are the cards (strategy single)."""
 
 RDMA_FABRIC = "roce"
 """What the network cards of a matrix are taken for: nvidia-smi lists RDMA devices alone (its manual)."""
@@ -88,9 +92,13 @@ def _node(machine: Machine, said: Description, origin: str) -> tuple[Node, list[
     known = machine.kind if machine.kind.lower() in {name.lower() for name in node_names()} else None
     if known and not said.machine and not said.gpu:
         said = said.model_copy(update={"machine": known})
+    slices = _MIG.search(machine.card)
+    if slices and said.mig is None:
+        said = said.model_copy(update={"mig": slices[1]})
+        notes.append(f"cards are MIG slices of {slices[1]}: each counts as a card without peers")
     card = None
     if not said.machine or said.gpu:
-        card = card_of(said, _seen_cards(machine), origin)
+        card = card_of(said, _seen_cards(machine), origin, machine.card)
         if (
             card.interconnect == "nvlink"
             and machine.matrix is None
@@ -120,7 +128,8 @@ def _node(machine: Machine, said: Description, origin: str) -> tuple[Node, list[
 def _seen_cards(machine: Machine) -> list[Gpu]:
     """Cards the machine may hold, by its name for them, else by their NVLinks."""
     if machine.card:
-        return cards_named(machine.card, machine.card_bytes)
+        slices = _MIG.search(machine.card)
+        return cards_named(_MIG.sub("", machine.card), None if slices else machine.card_bytes)
     if machine.matrix is None:
         return []
     islands = Islands(matrix=machine.matrix)

@@ -21,6 +21,8 @@ _NOISE = (
     "HBM2",
     "HBM2E",
 )
+_HOST_SIZED = {"GH200"}
+"""Cards whose names tell the size of the host's memory (``GH200 480GB``), not their own."""
 _SIZE = re.compile(r"(\d{2,3})GB")
 MEMORY_ROOM = 0.1
 """Drivers, labels and names round the memory of a card; beyond this share it is another card."""
@@ -45,6 +47,8 @@ def cards_named(name: str, memory_bytes: int | None = None) -> list[Gpu]:
     ['A100-PCIe-40GB', 'A100-PCIe-80GB']
     """
     said = _words(name)
+    if said & _HOST_SIZED:
+        said -= _sizes(said)
     official = bool(said & {"NVIDIA", "TESLA"})
     if not said & set(_FORMS) and (official or {"HBM3", "HBM3E"} & said) and _has_sxm(said, memory_bytes):
         said |= {"SXM"}

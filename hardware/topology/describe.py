@@ -51,14 +51,16 @@ class Description(Frozen):
 NOT_GIVEN = "nothing"
 
 
-def card_of(description: Description, seen: list[Gpu], origin: str) -> Gpu:
-    """The card: as described, else the one that was seen. Raises `InputError` asking for it."""
+def card_of(description: Description, seen: list[Gpu], origin: str, named: str = "") -> Gpu:
+    """The card: as described, else the one that was seen (`named` so). Raises `InputError` asking for it."""
     if description.gpu is not None:
         found = gpu(description.gpu, origin)
     elif len(seen) == 1:
         found = seen[0]
     else:
         what = "leaves open which card it is" if seen else "does not name its cards"
+        if named and not seen:
+            what = f"names cards that the catalogue does not hold ({named})"
         legal = [card.name for card in seen] or list(gpu_names())
         reason = f"is required: the file {what}; give cluster.gpu or cluster.machine"
         raise InputError("cluster.gpu", NOT_GIVEN, origin, reason, legal=legal[:8], code="missing")
