@@ -62,17 +62,29 @@ def placed(cluster: Cluster) -> list[Placed]:
     return found
 
 
+class _Rates:
+    """Bus rates of a ring (all-gather) of cards of one machine type, looked up once for each count."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, str, int], float] = {}
+
+    def of(self, node: Node, link: Literal["island", "pcie"], cards: int) -> float:
+        """Bytes/s a card of `cards` cards over `link`; `node` must live as long as this."""
+        key = (id(node), link, cards)
+        if key not in self._known:
+            self._known[key] = node.curve(max(2, cards), "all_gather", link).rate_bytes_per_s
+        return self._known[key]
+
+
 def _machines(machines: list[Placed]) -> Iterator[tuple[str, Attributes]]:
     """Machines, and the islands of machines that have several."""
-    law = network()
+    law, rates, total = network(), _Rates(), sum(machine.cards for machine in machines)
     for machine in machines:
         node, cards = machine.node, machine.cards
         inside: Literal["island", "pcie"] = "island" if node.island_size > 1 else "pcie"
-        joined = min(
-            node.domain_size, sum(m.cards for m in machines) if machine.domain is not None else cards
-        )
+        joined = min(node.domain_size, total if machine.domain is not None else cards)
         innermost = {
-            "bandwidth_bytes_per_s": _bus_rate(node, inside, joined),
+            "bandwidth_bytes_per_s": rates.of(node, inside, joined),
             "latency_seconds": law.ring_inner_step_seconds,
         }
         outer: Attributes = {"kind": "node", "tier": "node", "cards": cards}
@@ -107,11 +119,11 @@ def _switches(machines: list[Placed]) -> Iterator[tuple[str, Attributes]]:
 
 def _inner_edges(machines: list[Placed]) -> Iterator[tuple[str, str, Attributes]]:
     """PCI Express from the islands of a machine to it; NVLink from a tray to its domain."""
-    law, total = network(), sum(machine.cards for machine in machines)
+    law, rates, total = network(), _Rates(), sum(machine.cards for machine in machines)
     for machine in machines:
         node, name = machine.node, f"node:{machine.number}"
         if node.islands > 1:
-            rate = _bus_rate(node, "pcie", machine.cards)
+            rate = rates.of(node, "pcie", machine.cards)
             step = {
                 "share": 1.0,
                 "latency_seconds": law.ring_pcie_step_seconds,
@@ -122,7 +134,7 @@ def _inner_edges(machines: list[Placed]) -> Iterator[tuple[str, str, Attributes]
                 edge = {"bandwidth_bytes_per_s": size * rate, "links": size, **step}
                 yield f"island:{machine.number}:{j}", name, edge
         if machine.domain is not None:
-            rate = _bus_rate(node, "island", min(node.domain_size, total))
+            rate = rates.of(node, "island", min(node.domain_size, total))
             edge = {
                 "bandwidth_bytes_per_s": machine.cards * rate,
                 "links": machine.cards,
@@ -159,11 +171,6 @@ def _network_edges(machines: list[Placed], oversubscription: float) -> Iterator[
             share = min(m.node.network_share for m in held)
             wire = {"share": share, "latency_seconds": step, "kind": "uplink", "tier": "spine"}
             yield f"leaf:{leaf}", "spine", {"bandwidth_bytes_per_s": up, "links": 1, **wire}
-
-
-def _bus_rate(node: Node, link: Literal["island", "pcie"], cards: int) -> float:
-    """Bus rate of a ring (all-gather) of `cards` cards over `link`, bytes/s a card."""
-    return node.curve(max(2, cards), "all_gather", link).rate_bytes_per_s
 
 
 def _island_cards(machine: Placed) -> list[int]:
