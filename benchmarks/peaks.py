@@ -39,7 +39,10 @@ class Spot:
 
 @dataclass(frozen=True)
 class Peak:
-    """A row's measured peak, and what the ledger says of it at any share of holes."""
+    """A row's measured peak, and what the ledger says of it at any share of holes.
+
+    `kinds` are those of `costs.interval`, nearest first; frameworks that plan their memory are of no backend.
+    """
 
     source: str
     name: str
@@ -56,17 +59,16 @@ class Peak:
     def of(cls, run: Run) -> Peak:
         """The peak of a priced row that has a measured one."""
         ledger, view, strategy = run.ledger, run.job.view, run.candidate.strategy
+        caching = stack(strategy.software_stack).allocator == "caching"
         spots = [
-            _spot(terms, view, stack(strategy.software_stack).allocator == "caching")
-            for stage in ledger.stages
-            for terms in stage.moments_kib.values()
+            _spot(terms, view, caching) for stage in ledger.stages for terms in stage.moments_kib.values()
         ]
         runtime = max(stage.terms_kib.get("runtime", 0) for stage in ledger.stages)
         process = view == "process"
         return cls(
             source=run.job.record.text("source"),
             name=run.job.record.name,
-            kinds=kinds_of(strategy.backend, strategy.pipeline_parallel),
+            kinds=kinds_of(strategy.backend, strategy.pipeline_parallel) if caching else (ANY,),
             view=view,
             measured_gib=run.job.measured_gib or 0.0,
             spots=tuple(spots),

@@ -9,9 +9,11 @@ recompute, micro-batch, sharding and interleaving given, called does_not_fit.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -63,7 +65,8 @@ def measure(files: Sequence[str]) -> Result:
         "oom": {
             "rows": len(failed),
             "recall": len(caught) / len(failed) if failed else None,
-            "missed": [r.job.record.name for r in failed if r not in caught],
+            "missed": _names(failed, caught),
+            "explained": {name: _reasons().get(name, "") for name in _names(failed, caught)},
             "ran": len(ran),
             "false": [r.job.record.name for r in refused],
             "false_rate": len(refused) / len(ran) if ran else None,
@@ -72,6 +75,17 @@ def measure(files: Sequence[str]) -> Result:
         "groups": groups,
         "refused": unread + unread_failed,
     }
+
+
+def _reasons() -> dict[str, str]:
+    """Failed runs that the ledger lets pass, with the reason."""
+    text = (Path(__file__).parent / "data" / "oom_why.json").read_text(encoding="utf-8")
+    found: dict[str, str] = json.loads(text)
+    return found
+
+
+def _names(failed: Sequence[Run], caught: Sequence[Run]) -> list[str]:
+    return [r.job.record.name for r in failed if r not in caught]
 
 
 def _priced(file: str) -> tuple[list[Run], int]:
@@ -169,6 +183,7 @@ def text(found: Result) -> str:
         f"failed runs called does_not_fit or risky: {oom['rows'] - len(oom['missed'])} of {oom['rows']}; "
         f"runs that ran called does_not_fit: {len(oom['false'])} of {oom['ran']} {dict(false) or ''}"
     )
+    parts += [f"{name} is let pass: {why or 'no reason known'}" for name, why in oom["explained"].items()]
     return "\n\n".join(parts)
 
 
