@@ -11,7 +11,7 @@ from ..plans.plan import Plan
 from . import ways
 from .deepspeed.write import LR_PLACEHOLDER
 from .megatron.write import FILE as MEGATRON_FILE
-from .releases import read_in
+from .releases import read_in, tested_with
 
 MEANING = {
     "accelerate_fsdp2.yaml": "configuration of `accelerate launch`",
@@ -169,6 +169,11 @@ def _accelerate(plan: Plan) -> Iterator[str]:
         "`model(labels=...)` of Hugging Face keeps more copies of the logits."
     )
     yield "Sharding can be seen on cards only: on CPU Accelerate ignores the FSDP section."
+    if parameters(plan.request.training, plan.request.model).frozen:
+        yield (
+            f"Take {tested_with('accelerate')} or later: earlier releases made frozen weights float32 under "
+            "FSDP2, twice what the plan prices."
+        )
     yield from _optimizer(plan)
 
 

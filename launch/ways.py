@@ -77,6 +77,22 @@ def _adapters(training: Training, model: Transformer) -> Iterator[str]:
             "bnb_4bit_use_double_quant=True, bnb_4bit_quant_storage=torch.bfloat16)`: only weights stored in "
             "the type of the others can be sharded beside them. Not run in our tests."
         )
+    if any(kind.feed_forward.experts for kind in model.kinds):
+        yield from _experts(training)
+
+
+def _experts(training: Training) -> Iterator[str]:
+    """transformers 5 holds the experts of a layer as one parameter, which is no linear (modeling_mixtral)."""
+    if {"gate_proj", "up_proj", "down_proj"} & spelled_out(training.lora_targets):
+        yield (
+            "transformers 5 fuses the experts of a layer into one parameter: name it in peft's "
+            "`target_parameters`, or the adapters of experts, which are priced, are left out."
+        )
+    if training.way.kind == "qlora":
+        yield (
+            "bitsandbytes packs linears alone: load experts as separate linears (transformers 4), or they "
+            "stay in 16 bits, four times what the plan prices."
+        )
 
 
 def targets(training: Training, model: Transformer) -> list[str]:

@@ -90,6 +90,27 @@ def test_the_readme_tells_what_the_script_must_do(job: dict[str, Any], words: st
     assert words in emit(plan(fsdp(3, 8), **job), "fsdp")["README.md"]
 
 
+def test_fused_experts_are_told_of() -> None:
+    """One parameter for all experts of a layer: peft names it apart, bitsandbytes leaves it alone."""
+    mixtral = Transformer.preset("mixtral-8x7b")
+    whole = deepspeed(2, 8, stages=(Stage(layers=32),))
+    text = emit(plan(whole, model=mixtral, trainable="qlora(8)"), "deepspeed")["README.md"]
+    assert "target_parameters" in text and "separate linears" in text
+    plain = emit(plan(deepspeed(2, 8), trainable="qlora(8)"), "deepspeed")["README.md"]
+    assert "target_parameters" not in plain
+
+
+def test_accelerate_is_asked_for_a_release_that_keeps_frozen_types() -> None:
+    """Earlier ones made frozen weights float32 (accelerate issue 3844)."""
+    model = Transformer.preset("llama-3.1-8b")
+    layout = fsdp(3, 8, gradient_dtype="bf16", stages=(Stage(layers=32),))
+    told = [
+        emit(plan(layout, model=model, trainable=way), "accelerate")["README.md"]
+        for way in ("lora(8)", "all")
+    ]
+    assert ["earlier releases" in text for text in told] == [True, False]
+
+
 def test_the_module_of_full_training_knows_nothing_of_portions() -> None:
     """Its text has no constant for them; that of partial training refuses another portion or type."""
     whole = emit(plan(fsdp(3, 8)), "fsdp")["fsdp_plan.py"]
