@@ -10,6 +10,7 @@ import typer
 
 from . import options
 from .errors import NO, OK
+from .progress import working
 from .voice import Voice
 
 if TYPE_CHECKING:
@@ -80,7 +81,8 @@ def compare(
     from ..solver import compare as ranked  # after the input: bad input is told without loading the solver
 
     cases = [Case(name, changes) for name, changes in named]
-    found = ranked(question.request, cases, along)
+    with working(f"searching {len(cases)} cases", not (voice.quiet or voice.as_json)):
+        found = ranked(question.request, cases, along)
     if output and output != "-":
         found = found.model_copy(update={"written": _written(question.request, cases, output, force)})
     voice.data(json_text(found) if voice.as_json else compare_text(found))

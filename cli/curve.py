@@ -9,6 +9,7 @@ import typer
 
 from . import options
 from .errors import NO, OK
+from .progress import working
 from .voice import Voice
 
 MOST_COUNTS = 256
@@ -64,7 +65,8 @@ def curve(
         request.changed({"cluster.gpus": number}, origin="--gpus")
     from ..solver import curve as drawn  # after the input: bad input is told without loading the solver
 
-    found = drawn(request, numbers, envelope)
+    with working(f"searching {len(numbers)} counts", not (voice.quiet or voice.as_json)):
+        found = drawn(request, numbers, envelope)
     voice.data(json_text(found) if voice.as_json else curve_text(found))
     return OK if any(row.strategy for row in found.rows) else NO
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from . import options
+from . import complete, options
 from .errors import NO, OK
 from .narrow import searched_for
 from .voice import Voice
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 def emit(
     plan: Annotated[str, typer.Argument(metavar="PLAN", help="A plan.json of `plan -o`, or - for stdin.")],
-    target: Annotated[str, typer.Option("--to", metavar="TARGET", help="deepspeed, fsdp, ...")],
+    target: Annotated[
+        str,
+        typer.Option("--to", metavar="TARGET", help="deepspeed, fsdp, ...", autocompletion=complete.targets),
+    ],
     output: options.Output = None,
     force: options.Force = False,
     as_json: options.Json = False,

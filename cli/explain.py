@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from . import options
+from . import complete, options
 from .errors import OK
 from .voice import Voice
 
@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 def explain(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="FIELD|TERM", help="micro_batch_size, zero2.weights; nothing lists all."),
+        typer.Argument(
+            metavar="FIELD|TERM",
+            help="micro_batch_size, zero2.weights; nothing lists all.",
+            autocompletion=complete.named,
+        ),
     ] = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from . import options
+from . import complete, options
 from .errors import OK
 from .voice import Voice
 
@@ -20,7 +20,13 @@ def ledger(
     ],
     gpus: Annotated[str, typer.Option("--gpus", metavar="N", help="Cards the states are divided over.")],
     card: Annotated[
-        str, typer.Option("--card", metavar="SIZE|NAME", help="80GB, 74.5GiB or a card's name.")
+        str,
+        typer.Option(
+            "--card",
+            metavar="SIZE|NAME",
+            help="80GB, 74.5GiB or a card's name.",
+            autocompletion=complete.cards,
+        ),
     ] = "80GB",
     recipe: Annotated[
         str | None,

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from . import complete
+
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No hints.")]
 Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Tell more: stages, terms, traffic.")]
@@ -18,7 +20,12 @@ Output = Annotated[
 ]
 Sets = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Set a field of the request, as often as needed."),
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Set a field of the request, as often as needed.",
+        autocompletion=complete.settings,
+    ),
 ]
 TimeLimit = Annotated[
     str | None, typer.Option("--time-limit", metavar="SECONDS", help="Deterministic seconds of search.")
@@ -29,11 +36,17 @@ Source = Annotated[
     typer.Argument(
         metavar="REQUEST|MODEL",
         help="A request (TOML or JSON, - for stdin), a model name or its config.json.",
+        autocompletion=complete.models,
     ),
 ]
 ClusterName = Annotated[
     str | None,
-    typer.Option("--cluster", metavar="NAME|FILE", help="Node type (see `list clusters`) or cluster file."),
+    typer.Option(
+        "--cluster",
+        autocompletion=complete.clusters,
+        metavar="NAME|FILE",
+        help="Node type (see `list clusters`) or cluster file.",
+    ),
 ]
 Nodes = Annotated[str | None, typer.Option("--nodes", metavar="N", help="Machines of that type.")]
 Gpus = Annotated[str | None, typer.Option("--gpus", metavar="N", help="Cards instead of machines.")]

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from . import options
+from . import complete, options
 from .errors import NO, OK, STOPPED
 from .narrow import searched_for
+from .progress import working
 from .voice import Voice
 
 if TYPE_CHECKING:
@@ -30,7 +31,13 @@ def plan(
     time_limit: options.TimeLimit = None,
     top: Annotated[str, typer.Option("--top", metavar="N", help="Other layouts shown.")] = "3",
     emit: Annotated[
-        str | None, typer.Option("--emit", metavar="TARGET", help="Also write launch files of this target.")
+        str | None,
+        typer.Option(
+            "--emit",
+            metavar="TARGET",
+            help="Also write launch files of this target.",
+            autocompletion=complete.targets,
+        ),
     ] = None,
     output: options.Output = None,
     force: options.Force = False,
@@ -65,7 +72,8 @@ def plan(
     if output is not None:
         refuse_taken(output, force=force)
     request = read_request(source, flags, sets or ())
-    outcome = _searched(request, limit, emit, voice)
+    with working("searching", not (voice.quiet or voice.as_json)):
+        outcome = _searched(request, limit, emit, voice)
     if isinstance(outcome, NoPlan | OutOfTime):
         return _without_plan(outcome, request, voice)
     return _with_plan(outcome, voice, shown, emit, output, force, strict)

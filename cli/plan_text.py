@@ -27,8 +27,38 @@ def plan_text(plan: Plan, top: int, verbose: bool) -> str:
         lines += ["", *details(plan.memory, plan.time), "", stage_table(plan.memory, plan.strategy)]
         if plan.traffic:
             lines += ["", _traffic(plan)]
+        if plan.ladder:
+            lines += ["", _ladder(plan)]
+        lines += ["", paragraph(_first_minutes(plan), "  ", "    ")]
         lines += ["", paragraph(plan.proof.statement, "proof: ", "  ")]
     return "\n".join(lines)
+
+
+def _ladder(plan: Plan) -> str:
+    """Lever by lever from plain data parallel to the plan."""
+    rows = [
+        [
+            rung.lever,
+            f"{rung.memory_bytes / 2**30:,.1f}",
+            seconds(rung.step_seconds),
+            rung.verdict.replace("_", " "),
+        ]
+        for rung in plan.ladder
+    ]
+    return table(["ladder", "GiB a card", "step", ""], rows, "  ")
+
+
+def _first_minutes(plan: Plan) -> str:
+    """What logs should show once the run has warmed up, in the words frameworks log it."""
+    time, memory = plan.time, plan.memory
+    return (
+        f"in the first five minutes expect: torch max_memory_reserved near {gib(memory.total_bytes)} on the "
+        f"fullest rank (stage {memory.peak_stage}), {seconds(time.step_seconds)} a step, "
+        f"{number(time.tokens_per_second_per_gpu)} tokens/s/GPU ({number(time.tokens_per_second)} in all), "
+        f"{time.model_tflops_per_gpu:,.0f} TFLOP/s/GPU, MFU {time.mfu:.1%}; a step above "
+        f"{seconds(time.uncertainty.high_seconds)} or a card above {gib(memory.usable_bytes)} means that "
+        "something differs from this plan"
+    )
 
 
 def time_lines(time: TimeReport) -> list[str]:

@@ -8,6 +8,7 @@ import typer
 
 from . import options
 from .errors import NO, OK
+from .progress import working
 from .voice import Voice
 
 
@@ -33,7 +34,8 @@ def why(
     given = read_plan(plan)
     from ..solver import why as forced  # after the input: bad input is told without loading the solver
 
-    found = forced(given, {field: value for field, value, _ in settings})
+    with working("searching", not (voice.quiet or voice.as_json)):
+        found = forced(given, {field: value for field, value, _ in settings})
     if voice.as_json:
         voice.data(json_text(found))
     else:

@@ -54,7 +54,7 @@ def _rungs(request: Request, plan: Plan) -> Iterator[tuple[str, str, Strategy]]:
         cpu = {**full, "offload_optimizer": "cpu"}
         yield "offload the optimizer", "offload_optimizer=cpu", _data_parallel(request, plan, cpu)
     s = plan.strategy
-    yield f"the plan ({_cut(s)})", f"backend={s.backend}", s
+    yield "the plan", f"backend={s.backend}", s
 
 
 def _data_parallel(request: Request, plan: Plan, fields: dict[str, Any]) -> Strategy:
@@ -77,10 +77,3 @@ def _data_parallel(request: Request, plan: Plan, fields: dict[str, Any]) -> Stra
         **fields,
     }
     return read_strategy(data, request.model, "ladder", request.training)
-
-
-def _cut(s: Strategy) -> str:
-    degrees = {"tp": s.tensor_parallel, "pp": s.pipeline_parallel, "cp": s.context_parallel}
-    degrees |= {"ep": s.expert_parallel, "dp": s.data_parallel}
-    cut = ", ".join(f"{name} {degree}" for name, degree in degrees.items() if degree > 1)
-    return f"{s.backend}, zero {s.zero_stage}, {cut or 'one card'}, micro-batch {s.micro_batch_size}"
