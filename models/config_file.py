@@ -149,6 +149,15 @@ class ConfigFile:
             raise self.error(key, "is not known here" if isinstance(value, str) else "must be a word", near)
         return value
 
+    def period(self, key: str, least: int, most: int) -> int:
+        """A number of layers, or a word like LLLG: as many layers as letters, the last of another kind."""
+        word = self.keys[key]
+        if not isinstance(word, str):
+            return self._whole(key, word, least, most)
+        if len(word) < 2 or len(set(word[:-1])) != 1 or word[-1] == word[0]:
+            raise self.error(key, "must be a number, or letters of which the last differs", [4, "LLLG"])
+        return len(word)
+
     def words(self, key: str, legal: Sequence[str]) -> tuple[str, ...]:
         """A list of words, each one of `legal`."""
         return self._known(key, self._items(key), legal)

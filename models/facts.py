@@ -89,6 +89,8 @@ class Facts:
             return file.switch(key)
         if dimension.kind == "word":
             return file.word(key, dimension.words)
+        if dimension.kind == "period":
+            return file.period(key, dimension.least, dimension.most)
         if dimension.kind == "integer" or (
             dimension.kind == "integer_each" and not isinstance(file.keys[key], list)
         ):

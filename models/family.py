@@ -21,6 +21,7 @@ Kind = Literal[
     "words",
     "letters",
     "cycle",
+    "period",
     "side",
     "length",
     "first",
@@ -34,7 +35,8 @@ class Dimension(Frozen):
     Kinds: an integer; `integer_each`, one for all layers or a list of one a layer; `integers`, a set
     of different ones, if `of_layers` numbers of layers; `numbers`, one a layer, and `decimals`, which may
     have a fraction; a switch; a word of `words`; `words` and `letters` (of one string), one a layer, a
-    `cycle` of words that repeats; a `side`, one number or a list of equal ones; the `length`, the `first`
+    `cycle` of words that repeats; a `period`, a number of layers or a word with a letter for each, the last
+    of them another (LLLG); a `side`, one number or a list of equal ones; the `length`, the `first`
     or the `last` of a list.
     """
 

@@ -72,7 +72,7 @@ def explain_keys(config: Mapping[str, object], origin: str, name: str = "model")
 def _report(file: ConfigFile, name: str) -> ReadReport:
     family = family_of(file)
     parts = _parts(file, family)
-    flat = tuple(key for part in parts.values() if not part.file.path for key in part.family.keys)
+    flat = tuple(key for part in parts.values() if not part.file.path for key in _known(part.family))
     file = file.opened(family.sections)
     refuse_strange_keys(file, family, flat)
     facts = Facts(file, family, parts)
@@ -85,6 +85,11 @@ def _report(file: ConfigFile, name: str) -> ReadReport:
     return ReadReport(
         transformer=transformer, used=_used(facts), defaults=_defaults(facts), ignored=_ignored(facts)
     )
+
+
+def _known(family: Family) -> tuple[str, ...]:
+    """Every key that the table of a family speaks of."""
+    return (*family.keys, *family.expected, *family.ignored)
 
 
 def _parts(file: ConfigFile, family: Family) -> dict[str, Facts]:

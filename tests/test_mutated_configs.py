@@ -76,6 +76,10 @@ GPT_OSS = loaded("gpt_oss_20b")
 QWEN = loaded("qwen3_5_35b_a3b")
 MLLAMA = loaded("llama3_2_11b_vision")
 NEMOTRON = {key: value for key, value in loaded("nemotron_h_56b").items() if key != "time_step_limit"}
+EXAONE = {"model_type": "exaone4", "vocab_size": 512, "hidden_size": 64, "intermediate_size": 96,
+          "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2}  # fmt: skip
+NAS = loaded("nemotron_super_49b")
+OPENELM = loaded("openelm_270m")
 CONTRADICTIONS: list[tuple[str, dict[str, Any]]] = [
     ("heads do not divide the hidden size", LLAMA | {"num_attention_heads": 30, "num_key_value_heads": 30}),
     ("more key-value heads than heads", LLAMA | {"num_key_value_heads": 64}),
@@ -111,6 +115,13 @@ CONTRADICTIONS: list[tuple[str, dict[str, Any]]] = [
     ("no latent", loaded("deepseek_v3") | {"kv_lora_rank": 0}),
     ("classes that are no words", LLAMA | {"architectures": [["LlamaForCausalLM"]]}),
     ("classes of a section that are no words", changed(QWEN, "text_config.architectures", [[1]])),
+    ("a period of one kind of letter", EXAONE | {"sliding_window_pattern": "LLLL"}),
+    ("a period of one letter", EXAONE | {"sliding_window_pattern": "L"}),
+    ("blocks that are no list", NAS | {"block_configs": {"ffn": 1}}),
+    ("blocks that are no objects", NAS | {"block_configs": [1] * 80}),
+    ("one block too few", NAS | {"block_configs": NAS["block_configs"][1:]}),
+    ("a fraction that is none", {**OPENELM, "ffn_multipliers": ["1.5"] * 16}),
+    ("a fraction without end", {**OPENELM, "ffn_multipliers": [float("inf")] * 16}),
     ("nothing", {}),
     ("a family that nobody knows", {"model_type": "resnet", "architectures": ["ResNetModel"]}),
     ("two families", LLAMA | {"model_type": "gpt2"}),
