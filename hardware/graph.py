@@ -79,19 +79,24 @@ class _Rates:
 def _machines(machines: list[Placed]) -> Iterator[tuple[str, Attributes]]:
     """Machines, and the islands of machines that have several."""
     law, rates, total = network(), _Rates(), sum(machine.cards for machine in machines)
+    alike: dict[tuple[int, int], list[Attributes]] = {}
     for machine in machines:
         node, cards = machine.node, machine.cards
-        inside: Literal["island", "pcie"] = "island" if node.island_size > 1 else "pcie"
-        joined = min(node.domain_size, total if machine.domain is not None else cards)
-        innermost = {
-            "bandwidth_bytes_per_s": rates.of(node, inside, joined),
-            "latency_seconds": law.ring_inner_step_seconds,
-        }
-        outer: Attributes = {"kind": "node", "tier": "node", "cards": cards}
-        alone = {**outer, "tier": "island", **innermost}
-        yield f"node:{machine.number}", outer if node.islands > 1 else alone
-        for j, size in enumerate(_island_cards(machine) if node.islands > 1 else ()):
-            island = {"kind": "island", "tier": "island", "cards": size, **innermost}
+        key = (id(node), cards)
+        if key not in alike:
+            inside: Literal["island", "pcie"] = "island" if node.island_size > 1 else "pcie"
+            joined = min(node.domain_size, total if machine.domain is not None else cards)
+            innermost = {
+                "bandwidth_bytes_per_s": rates.of(node, inside, joined),
+                "latency_seconds": law.ring_inner_step_seconds,
+            }
+            sizes = _island_cards(machine) if node.islands > 1 else []
+            outer: Attributes = {"kind": "node", "tier": "node", "cards": cards}
+            islands = [{"kind": "island", "tier": "island", "cards": size, **innermost} for size in sizes]
+            alike[key] = [outer if sizes else {**outer, "tier": "island", **innermost}, *islands]
+        first, *inner = alike[key]
+        yield f"node:{machine.number}", first
+        for j, island in enumerate(inner):
             yield f"island:{machine.number}:{j}", island
 
 
@@ -155,22 +160,29 @@ def _network_edges(machines: list[Placed], oversubscription: float) -> Iterator[
         return
     step = network().ring_network_step_seconds
     leaves = _held(machines)[1]
+    alike: dict[tuple[int, int], Attributes] = {}
     for leaf, held in leaves.items():
+        up, share = 0.0, 1.0
         for machine in held:
-            node = machine.node
-            total = node.network_bytes_per_s * machine.cards / node.gpus
-            links = max(1, node.nics * machine.cards // node.gpus)
-            wire = {"share": node.network_share, "latency_seconds": step, "kind": "nic", "tier": "leaf"}
-            yield (
-                f"node:{machine.number}",
-                f"leaf:{leaf}",
-                {"bandwidth_bytes_per_s": total, "links": links, **wire},
-            )
+            key = (id(machine.node), machine.cards)
+            nic = alike.get(key) or alike.setdefault(key, _nic(machine, step))
+            up, share = up + nic["bandwidth_bytes_per_s"], min(share, nic["share"])
+            yield f"node:{machine.number}", f"leaf:{leaf}", nic
         if len(leaves) > 1:
-            up = sum(m.node.network_bytes_per_s * m.cards / m.node.gpus for m in held) / oversubscription
-            share = min(m.node.network_share for m in held)
             wire = {"share": share, "latency_seconds": step, "kind": "uplink", "tier": "spine"}
-            yield f"leaf:{leaf}", "spine", {"bandwidth_bytes_per_s": up, "links": 1, **wire}
+            yield (
+                f"leaf:{leaf}",
+                "spine",
+                {"bandwidth_bytes_per_s": up / oversubscription, "links": 1, **wire},
+            )
+
+
+def _nic(machine: Placed, step: float) -> Attributes:
+    """The edge of a machine's network cards, or of its cards' share of them."""
+    node, cards = machine.node, machine.cards
+    wire = {"share": node.network_share, "latency_seconds": step, "kind": "nic", "tier": "leaf"}
+    total, links = node.network_bytes_per_s * cards / node.gpus, max(1, node.nics * cards // node.gpus)
+    return {"bandwidth_bytes_per_s": total, "links": links, **wire}
 
 
 def _island_cards(machine: Placed) -> list[int]:
