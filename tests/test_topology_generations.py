@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from shardwise.hardware.topology import Islands, cluster_of_text, read_matrices
+from shardwise.inputs import InputError
 
 Path = Callable[[int, int], str]
 
@@ -88,6 +89,26 @@ def test_shapes_are_recognised(name: str) -> None:
     assert matrix.complete
 
 
+def test_two_views_of_one_host_are_one_machine() -> None:
+    """The PCIe-only view beside the other, under one prompt: one machine, with its NVLinks."""
+    nics = [f"NIC{n}" for n in range(8)]
+    views = [printed(8, half, nics, rail), printed(8, lambda i, j: "NV18", nics, rail)]
+    paste = "".join(f"root@gpu7:~# nvidia-smi topo -m\n{view}" for view in views)
+    cluster = cluster_of_text(paste, "paste", {"gpu": "H100-SXM-80GB"})
+
+    assert (cluster.nodes, cluster.node.link, cluster.others) == (1, "nvswitch", ())
+
+
+def test_the_peer_to_peer_view_is_no_matrix_of_paths() -> None:
+    """OK and NS are no paths: such a block beside the matrix is passed over."""
+    matrix = printed(2, lambda i, j: "PHB", [], half)
+    peers = " \tGPU0\tGPU1\n GPU0\tX\tOK\n GPU1\tOK\tX\n"
+
+    assert len(read_matrices(matrix + peers)) == 1
+    with pytest.raises(InputError):
+        read_matrices(peers)
+
+
 def test_two_kinds_of_machines_in_one_paste_are_two_pools() -> None:
     """A machine of eight and one of four: a mixed cluster, the larger pool first."""
     eight = printed(8, lambda i, j: "NV18", [f"NIC{n}" for n in range(8)], rail)
@@ -102,7 +123,11 @@ def test_every_cut_of_a_dump_is_read_or_refused_in_words() -> None:
     text = printed(8, lambda i, j: "NV18", [f"NIC{n}" for n in range(8)], rail)
     whole_header = text.index("\n")
     for end in range(whole_header + 8, len(text), 7):
-        matrices = read_matrices(text[:end]) if "X" in text[whole_header:end] else []
+        try:
+            matrices = read_matrices(text[:end])
+        except InputError as error:
+            assert end < text.index("NV18") + 4, error.message
+            continue
         for matrix in matrices:
             assert matrix.cards == 8
             assert matrix.complete or any("missing" in note for note in matrix.notes)

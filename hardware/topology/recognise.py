@@ -15,6 +15,7 @@ from .checked import checked
 from .describe import Description
 from .devices import looks_like_devices, read_devices
 from .kubernetes import looks_like_kubernetes, read_kubernetes
+from .matrix import Matrix, links_of
 from .own import is_own, read_own
 from .sighting import Machine, Sighting
 from .slurm import looks_like_slurm, read_slurm
@@ -89,9 +90,23 @@ def _tree(text: str, origin: str) -> dict[str, Any] | None:
     return parse_toml(text, FIELD, origin)
 
 
+def _once_a_host(matrices: list[Matrix]) -> list[Matrix]:
+    """One matrix a named host: of several views of its cards the one that shows most NVLinks."""
+    best: dict[tuple[str, int], Matrix] = {}
+    for index, matrix in enumerate(matrices):
+        key = (matrix.host, matrix.cards) if matrix.host else ("", index)
+        if key not in best or _nvlinks(matrix) > _nvlinks(best[key]):
+            best[key] = matrix
+    return list(best.values())
+
+
+def _nvlinks(matrix: Matrix) -> int:
+    return sum(links_of(path) for row in matrix.paths for path in row)
+
+
 def _of_matrices(text: str, origin: str) -> Sighting:
     """Machines of one paste: one a matrix, named by its host where a prompt told it."""
-    matrices = read_matrices(text, origin)
+    matrices = _once_a_host(read_matrices(text, origin))
     names = [m.host or f"node{i}" for i, m in enumerate(matrices)]
     machines = [
         Machine(name=name, cards=matrix.cards, card=matrix.card, matrix=matrix)

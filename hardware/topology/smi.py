@@ -111,7 +111,13 @@ def _blocks(lines: list[list[str]], origin: str) -> tuple[list[_Block], str]:
             blocks.append(_Block(*headed, headed=True, host=host))
         elif words and (cells := _cells(words)) and (_CARD.fullmatch(words[0]) or _known(blocks, words[0])):
             _row(blocks, words, cells)
-    return [block for block in blocks if any(map(_CARD.fullmatch, block.rows))], card
+    return [block for block in blocks if _tells_paths(block)], card
+
+
+def _tells_paths(block: _Block) -> bool:
+    """Whether a card's row shows a path, or the one card there is: the peer-to-peer view shows none."""
+    own = [cells for name, cells in block.rows.items() if _CARD.fullmatch(name)]
+    return bool(own) and (len(block.cards) == 1 or any(set(cells) - {"X"} for cells in own))
 
 
 def _known(blocks: list[_Block], name: str) -> bool:
