@@ -95,7 +95,7 @@ def usage(error: TyperException, commands: Sequence[str]) -> dict[str, Any]:
     parameter = getattr(error, "param", None)
     if unknown:
         value = unknown[1]
-        legal = get_close_matches(value, commands, n=3, cutoff=0.4) or list(commands)
+        legal = get_close_matches(value, commands, n=3, cutoff=0.6) or list(commands)
         message = f"no such command {value[:40]!r}; legal: {', '.join(legal)}"
     else:
         value = option or ""
