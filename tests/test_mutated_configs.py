@@ -187,11 +187,11 @@ def test_a_hostile_config_is_refused_soon_and_in_little_memory(name: str, tmp_pa
     """Deep or endless: one message, within seconds, whatever is nested."""
     path = tmp_path / "config.json"
     path.write_text(json.dumps(HOSTILE[name]), encoding="utf-8")
-    begun = time.monotonic()
+    begun = time.process_time()
     with pytest.raises(InputError) as caught:
         read_config(path)
 
-    assert time.monotonic() - begun < 10
+    assert time.process_time() - begun < 10
     assert caught.value.message.isprintable()
     assert len(caught.value.message) < 1000
 
@@ -219,8 +219,8 @@ def test_a_file_of_a_hundred_megabytes_is_not_read_whole(tmp_path: Path) -> None
 def test_the_largest_stack_is_read_in_seconds() -> None:
     """4096 layers of alternating kinds."""
     words = ["sliding_attention", "full_attention"] * 2048
-    begun = time.monotonic()
+    begun = time.process_time()
     model = parse_config(GPT_OSS | {"num_hidden_layers": 4096, "layer_types": words}, "x")
 
-    assert time.monotonic() - begun < 5
+    assert time.process_time() - begun < 5
     assert (model.layers, len(model.runs), len(model.kinds)) == (4096, 4096, 2)
