@@ -144,6 +144,14 @@ class Leaf:
 
     def solve(self, time_limit: float | None) -> LeafResult:
         """The best plan at or below the limit, then among equals the most headroom, then least mechanisms."""
+        found = self.fastest(time_limit)
+        if found.plan is None or not found.proved:
+            return found
+        plan, more = self.settled(found.plan, time_limit)
+        return LeafResult(plan, plan.step_ns, True, found.deterministic_time + more)
+
+    def fastest(self, time_limit: float | None) -> LeafResult:
+        """A best plan at or below the limit, whichever of equals."""
         solver = new_solver(time_limit)
         self.model.minimize(self.objective)
         status = solver.solve(self.model)
@@ -156,10 +164,9 @@ class Leaf:
         plan = self._extract(solver)
         if status == api.FEASIBLE:
             return LeafResult(plan, int(np.ceil(solver.best_objective_bound)), False, spent)
-        plan, more = self._tied(plan, time_limit)
-        return LeafResult(plan, plan.step_ns, True, spent + more)
+        return LeafResult(plan, plan.step_ns, True, spent)
 
-    def _tied(self, plan: LeafPlan, time_limit: float | None) -> tuple[LeafPlan, float]:
+    def settled(self, plan: LeafPlan, time_limit: float | None) -> tuple[LeafPlan, float]:
         """Among plans of the same step: most headroom on the fullest card, then fewest mechanisms."""
         self.model.add(self.objective == plan.step_ns)
         spare = self.model.new_int_var(0, 2**40, "spare")

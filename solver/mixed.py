@@ -77,6 +77,7 @@ class MixedSearch:
     limit_ns: int = NEVER - 1
     time_limit: float | None = None
     tally: Tally = field(default_factory=Tally)
+    _winner: tuple[Strategies, int, MixedLeaf, LeafPlan] | None = None
 
     @cached_property
     def requests(self) -> list[Request]:
@@ -125,17 +126,18 @@ class MixedSearch:
         parts = pool_coefficients(self.requests, strategies)
         bounds = mixed_bound(parts, self._shares(strategies))
         order = np.argsort(bounds, kind="stable")
-        best, done = None, 0
+        done = 0
         for batch in batches(order):
             worth: Ints = batch[bounds[batch] <= self.limit_ns]
             done += len(worth)
             some = pool_coefficients(self.requests, strategies.take(worth))
-            best, stopped = self._batch(some, bounds[worth], best)
+            stopped = self._batch(some, bounds[worth])
             if stopped is not None:
-                return Outcome(best, stopped, False, self.tally)
+                return Outcome(self._settled(), stopped, False, self.tally)
             if len(worth) < len(batch):
                 break
         self.tally.bound += len(order) - done
+        best = self._settled()
         self.tally.leaf = max(self.tally.leaves - (best is not None), 0)
         return Outcome(best, best.step_ns if best else None, True, self.tally)
 
@@ -145,13 +147,11 @@ class MixedSearch:
         found: Ints = np.stack([pool.gpus // width for pool in self.request.cluster.pools], axis=1)
         return found
 
-    def _batch(
-        self, parts: list[PoolCoefficients], bounds: Ints, best: Found | None
-    ) -> tuple[Found | None, int | None]:
-        """The best after these rows, and the least open bound if time ran out."""
+    def _batch(self, parts: list[PoolCoefficients], bounds: Ints) -> int | None:
+        """Closes every one of these rows; the least open bound if time ran out."""
         strategies = parts[0].strategies
         if not len(strategies):
-            return best, None
+            return None
         stages = self._shares(strategies)
         near = mixed_within(parts, stages, self.limit_ns)
         self.tally.infeasible += int((~near).sum())
@@ -166,12 +166,12 @@ class MixedSearch:
                 self.tally.bound += 1
                 continue
             if self.time_limit is not None and self.tally.deterministic_time >= self.time_limit:
-                return best, least
-            plan = self._solved(leaf)
-            if plan is not None:
-                best = Found(self._named(strategies, row, plan), plan.step_ns, strategies.key(row))
-                self.limit_ns = plan.step_ns - 1
-        return best, None
+                return least
+            solved = self._solved(leaf)
+            if solved is not None:
+                self._winner = (strategies, row, *solved)
+                self.limit_ns = solved[1].step_ns - 1
+        return None
 
     def _opened(
         self, parts: list[PoolCoefficients], row: int, shares: Shares
@@ -189,13 +189,25 @@ class MixedSearch:
             return None
         return least, row, (options, points, shares)
 
-    def _solved(self, leaf: tuple[RowOptions, list[Breakpoint], Shares]) -> LeafPlan | None:
-        """The best plan of an opened row within the limit, proved; None where there is none."""
-        options, points, shares = leaf
-        result = MixedLeaf(options, self.limit_ns, points=points, shares=shares).solve(None)
+    def _solved(
+        self, opened: tuple[RowOptions, list[Breakpoint], Shares]
+    ) -> tuple[MixedLeaf, LeafPlan] | None:
+        """A fastest plan of an opened row within the limit, proved, with its leaf; None where none is."""
+        options, points, shares = opened
+        leaf = MixedLeaf(options, self.limit_ns, points=points, shares=shares)
+        result = leaf.fastest(None)
         self.tally.leaves += 1
         self.tally.deterministic_time += result.deterministic_time
-        return result.plan
+        return None if result.plan is None else (leaf, result.plan)
+
+    def _settled(self) -> Found | None:
+        """The winner, of its row's plans of the same step the one with most headroom."""
+        if self._winner is None:
+            return None
+        strategies, row, leaf, fastest = self._winner
+        plan, spent = leaf.settled(fastest, None)
+        self.tally.deterministic_time += spent
+        return Found(self._named(strategies, row, plan), plan.step_ns, strategies.key(row))
 
     def _named(self, strategies: Strategies, row: int, plan: LeafPlan) -> Strategy:
         """The strategy with each stage's pool as its device."""

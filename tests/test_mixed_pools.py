@@ -218,3 +218,16 @@ def test_none_fits_is_proved() -> None:
     cluster = Cluster(name="lab", node=tiny[0], nodes=1, others=(Pool(node=tiny[1], nodes=1),))
 
     assert isinstance(plan(request.model_copy(update={"cluster": cluster})), NoPlan)
+
+
+def test_seventy_billion_on_two_pools_of_sixteen_nodes_is_proved_with_few_leaves() -> None:
+    """16 H100 and 16 A100 nodes: proved, faster than the H100 alone, within a budget of leaves."""
+    other = Pool(node=Cluster.preset("dgx-a100-80gb").node, nodes=16)
+    cluster = Cluster(name="lab", node=Cluster.preset("dgx-h100").node, nodes=16, others=(other,))
+    training = Training(global_batch_size=512, sequence_length=4096)
+    found = plan(Request(model="llama-3.1-70b", cluster=cluster, training=training))
+
+    assert isinstance(found, Plan)
+    assert found.status == "optimal" and found.proof.gap == 0
+    assert found.proof.leaves_solved <= 40
+    assert {stage.device for stage in found.strategy.stages} == {"dgx-h100", "dgx-a100-80gb"}
