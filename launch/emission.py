@@ -7,7 +7,6 @@ from ..models.strategy import BackendName, Strategy
 from ..models.transformer import Transformer
 from ..plans.plan import Plan
 from . import ways
-from .folder import folder
 from .refused import Objection, Refused
 from .target import TARGETS, Target
 
@@ -59,6 +58,8 @@ def emit(plan: Plan, target: str) -> dict[str, str]:
     if objection is not None:
         raise Refused(target, chosen.backend or plan.strategy.backend, objection)
     _whole_batch(plan)
+    from .folder import folder
+
     return folder(plan, chosen)
 
 

@@ -9,9 +9,12 @@ from ..inputs import InputError
 from ..models.divisors import legal_degrees
 from ..models.strategy import BACKENDS
 from ..plans import Alternative, Offer, Plan, Request
-from ..plans.report import price, seconds
+from ..plans.report import seconds
+from .bounds import can_fit
+from .coefficients import Coefficients, capacity_kib
 from .outcome import Found
 from .search import Search
+from .space import rows
 
 ASIDE_SECONDS = 20.0
 """Deterministic seconds a search aside (an alternative, an offer, a cure) may take."""
@@ -31,13 +34,12 @@ def best(request: Request, changes: Mapping[str, Any], limit_ns: int | None = No
 
 
 def _alternative(request: Request, plan: Plan, name: str, found: Found, why: str) -> Alternative:
-    ledger = price(request, [found.strategy])[0]
     loss = found.step_ns / round(plan.time.step_seconds * 1e9) - 1.0
     return Alternative(
         name=name,
         strategy=found.strategy,
         step_seconds=seconds(found.step_ns),
-        memory_bytes=ledger.peak_kib * 1024,
+        memory_bytes=(capacity_kib(request) - found.headroom_kib) * 1024,
         loss_percent=round(100.0 * loss, 4),
         why=why,
     )
@@ -92,12 +94,23 @@ def rule_of_thumb(request: Request) -> Found | None:
         "choose.micro_batch_size": [1],
         "choose.offload_optimizer": "none",
     }
-    for stages in range(1, min(request.model.layers, request.cluster.gpus) + 1):
-        if request.cluster.gpus % (widest * stages) == 0:
-            found = best(request, {**fixed, "choose.pipeline_parallel": [stages]})
-            if found is not None:
-                return found
+    for stages in _stages_that_fit(request, fixed):
+        found = best(request, {**fixed, "choose.pipeline_parallel": [stages]})
+        if found is not None:
+            return found
     return None
+
+
+def _stages_that_fit(request: Request, fixed: Mapping[str, Any]) -> list[int]:
+    """Numbers of stages for which some row is not proved too large, ascending."""
+    try:
+        changed = request.changed(fixed)
+    except InputError:
+        return []
+    some = Coefficients(changed, rows(changed))
+    if not len(some.strategies):
+        return []
+    return sorted(set(some.strategies.pipeline_parallel[can_fit(some)].tolist()))
 
 
 def offers(request: Request, plan: Plan) -> tuple[Offer, ...]:

@@ -11,7 +11,7 @@ from ..models.strategy import Stage, Strategy
 from ..plans import Request
 from .coefficients import Coefficients
 from .frontier import Breakpoint, frontier, row_bound
-from .leaf import Leaf, LeafPlan
+from .leaf import Leaf, LeafPlan, single_stage
 from .master import Master
 from .options import RowOptions, row_options
 from .outcome import Entry, Found, Outcome, Tally
@@ -112,7 +112,12 @@ class Closing:
     def _leaf(self, entry: Entry, options: RowOptions, points: list[Breakpoint]) -> int | None:
         """Solve a row; the proved bound if time ran out."""
         left = None if self.time_limit is None else self.time_limit - self.tally.deterministic_time
-        result = Leaf(options, self.limit_ns, points).solve(left)
+        single = len(options.tables[0]) == 1
+        result = (
+            single_stage(options, self.limit_ns)
+            if single
+            else Leaf(options, self.limit_ns, points).solve(left)
+        )
         self.tally.leaves += 1
         self.tally.leaf += 1
         self._charge(result.deterministic_time)
@@ -153,8 +158,8 @@ def _found(entry: Entry, plan: LeafPlan) -> Found:
     headroom = min(stage[at["spare_kib"]] for stage in plan.stages)
     layers = sum(stage[at[name]] for stage in plan.stages for name in ("full", "selective", "offloaded"))
     mechanisms = switches(entry.part, entry.row) + layers
-    rank = (plan.step_ns, -headroom, mechanisms, *entry.key)
-    return Found(strategy_of(entry.part.strategies, entry.row, plan), plan.step_ns, entry.key, rank)
+    strategy = strategy_of(entry.part.strategies, entry.row, plan)
+    return Found(strategy, plan.step_ns, entry.key, headroom, mechanisms)
 
 
 def strategy_of(strategies: Strategies, row: int, plan: LeafPlan) -> Strategy:

@@ -200,3 +200,20 @@ class Leaf:
             total = (self.options.passes - 1) * max(chunks) + sum(chunks) + max(s[6] for s in stages)
             return LeafPlan(total, self.options.modes[k], tuple(stages))
         raise AssertionError("a solved leaf has a mode")
+
+
+def single_stage(options: RowOptions, limit_ns: int) -> LeafResult:
+    """The leaf of a row with one stage, with nothing left to combine: its best option."""
+    best: tuple[tuple[int, ...], LeafPlan] | None = None
+    for mode, (table,) in zip(options.modes, options.tables, strict=True):
+        whole = table[:, 1] == options.layers
+        whole &= table[:, 7] * options.node_cards <= options.host_capacity_kib
+        step = options.passes * table[:, 5] + table[:, 6]
+        for index in np.flatnonzero(whole & (step <= limit_ns)).tolist():
+            chosen = tuple(int(value) for value in table[index])
+            rank = (int(step[index]), -chosen[8], chosen[2] + chosen[3] + chosen[4])
+            if best is None or rank < best[0]:
+                best = rank, LeafPlan(rank[0], mode, (chosen,))
+    if best is None:
+        return LeafResult(None, LARGEST, True, 0.0)
+    return LeafResult(best[1], best[1].step_ns, True, 0.0)

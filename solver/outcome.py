@@ -35,8 +35,14 @@ class Found:
     strategy: Strategy
     step_ns: int
     key: tuple[int, ...]
-    rank: tuple[int, ...] = ()
-    """Order among plans: step, less headroom, mechanisms, row tuple."""
+    headroom_kib: int = 0
+    """What the fullest card keeps free of what a plan may use."""
+    mechanisms: int = 0
+
+    @property
+    def rank(self) -> tuple[int, ...]:
+        """Order among plans: step, most headroom, fewest mechanisms, row tuple."""
+        return (self.step_ns, -self.headroom_kib, self.mechanisms, *self.key)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,133 @@
+"""The search held against an exhaustive one: ``python -m benchmarks.proof [--count N] [--routes N] [--json]``
+
+Random small requests (mixtures of experts, infeasible ones, rules, deadlines; `tests/oracle`) are solved by
+the search and by trying everything; feasibility, step and counts of rows must be equal, the certificate must
+add up. For some rows with stages four exact routes must agree on the same integers: brute force over the
+option tables, a dynamic program over bottleneck and tail, CP-SAT on layers and recompute as integers (LIN),
+CP-SAT on option tables with the frontier cut (TAB). Needs the tests beside it: it runs from the tree.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+from shardwise.plans import Request
+from shardwise.solver.coefficients import Coefficients
+from shardwise.solver.search import Search
+from shardwise.solver.space import cut_by, rows
+
+from .routes import Routes, routes
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+COUNT = 2000
+ROUTES = 60
+PRINTED = 100
+
+
+def compared(asked: Request) -> tuple[list[str], Any, Any]:
+    """(differences, outcome of the search, answer of the exhaustive search) of one request."""
+    from oracle.brute import brute, faults  # type: ignore[import-not-found, unused-ignore]
+
+    outcome, answer = Search(asked).run(), brute(asked)
+    found, tally = outcome.best, outcome.tally
+    step, wrong = found.step_ns if found else None, []
+    if step != answer.step_ns:
+        wrong.append(f"step {step}, exhaustive {answer.step_ns}")
+    if not outcome.proved or outcome.bound_ns != step:
+        wrong.append(f"proved {outcome.proved} with bound {outcome.bound_ns}")
+    if tally.rows - tally.rule != len(answer.rows):
+        wrong.append(f"{tally.rows - tally.rule} rows kept by rules, exhaustive {len(answer.rows)}")
+    if sum(tally.excluded().values()) + (found is not None) != tally.rows:
+        wrong.append(f"excluded {tally.excluded()} of {tally.rows} rows")
+    return wrong + (faults(asked, found.strategy, found.step_ns) if found else []), outcome, answer
+
+
+def agreeing(most: int) -> Iterator[tuple[int, Routes]]:
+    """(seed, steps by route) of rows with at least two stages of one kind, a row a request."""
+    from oracle.requests import request  # type: ignore[import-not-found, unused-ignore]
+
+    done, seed = 0, 0
+    while done < most:
+        asked, seed = request(seed), seed + 1
+        if len(asked.model.kinds) > 1:
+            continue
+        every = rows(asked)
+        masks = list(cut_by(asked, every).values())
+        for mask in masks:
+            every = every.take(mask) if len(mask) == len(every) else every
+        staged = [i for i in range(len(every)) if every.pipeline_parallel[i] > 1]
+        if not staged:
+            continue
+        some = routes(Coefficients(asked, every), staged[seed % len(staged)])
+        if some is not None:
+            done += 1
+            yield seed - 1, some
+
+
+def measure(count: int, most: int) -> dict[str, Any]:
+    """Counts, differences by seed, the coverage line, and rows on which the routes disagree."""
+    from oracle.coverage import Coverage  # type: ignore[import-not-found, unused-ignore]
+    from oracle.requests import request  # type: ignore[import-not-found, unused-ignore]
+
+    coverage, wrong, leaves, started = Coverage(), {}, 0, process_time()
+    for seed in range(count):
+        asked = request(seed)
+        differences, outcome, answer = compared(asked)
+        if differences:
+            wrong[seed] = differences
+        strategy = outcome.best.strategy if outcome.best else None
+        coverage.add(asked, strategy, answer.tried)
+        leaves = max(leaves, outcome.tally.leaves)
+        if seed % PRINTED == PRINTED - 1:
+            print(f"{seed + 1} requests, {len(wrong)} differ", file=sys.stderr)
+    agreed = list(agreeing(most))
+    apart = {seed: vars(one) for seed, one in agreed if len(set(vars(one).values())) > 1}
+    return {
+        "requests": count,
+        "differ": len(wrong),
+        "differences": wrong,
+        "coverage": coverage.line(),
+        "rare": coverage.rare,
+        "most_leaves": leaves,
+        "rows_by_four_routes": len(agreed),
+        "feasible_rows": sum(one.brute is not None for _, one in agreed),
+        "routes_apart": apart,
+        "cpu_seconds": process_time() - started,
+    }
+
+
+def text(found: dict[str, Any]) -> str:
+    """The result in lines."""
+    lines = [
+        f"{found['requests']} requests: {found['differ']} differ from the exhaustive search",
+        *(f"  seed {seed}: {'; '.join(words)}" for seed, words in found["differences"].items()),
+        found["coverage"],
+        f"{found['rows_by_four_routes']} rows ({found['feasible_rows']} feasible) by four routes: "
+        f"{len(found['routes_apart'])} apart",
+        *(f"  seed {seed}: {steps}" for seed, steps in found["routes_apart"].items()),
+        f"at most {found['most_leaves']} leaves a request; {found['cpu_seconds']:.0f} s of CPU",
+    ]
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line; 1 where anything differs."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--count", type=int, default=COUNT, help="requests")
+    parser.add_argument("--routes", type=int, default=ROUTES, help="rows solved by four routes")
+    asked = parser.parse_args(arguments)
+    found = measure(asked.count, asked.routes)
+    print(json.dumps(found, indent=1, sort_keys=True) if asked.json else text(found))
+    return 1 if found["differ"] or found["routes_apart"] else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
