@@ -15,18 +15,21 @@ from .coefficients import Coefficients, capacity_kib
 from .outcome import Found
 from .search import Search
 from .space import rows
+from .tables import Tables
 
 ASIDE_SECONDS = 20.0
 """Deterministic seconds a search aside (an alternative, an offer, a cure) may take."""
 
 
-def best(request: Request, changes: Mapping[str, Any], limit_ns: int | None = None) -> Found | None:
+def best(
+    request: Request, changes: Mapping[str, Any], limit_ns: int | None = None, tables: Tables | None = None
+) -> Found | None:
     """The best plan of the request with some fields changed; None where none is proved (below `limit_ns`)."""
     try:
         changed = request.changed(changes)
     except InputError:
         return None
-    search = Search(changed, ASIDE_SECONDS)
+    search = Search(changed, ASIDE_SECONDS, tables=tables or Tables())
     if limit_ns is not None:
         search.limit_ns = min(search.limit_ns, limit_ns)
     outcome = search.run()
@@ -45,31 +48,31 @@ def _alternative(request: Request, plan: Plan, name: str, found: Found, why: str
     )
 
 
-def alternatives(request: Request, plan: Plan) -> tuple[Alternative, ...]:
+def alternatives(request: Request, plan: Plan, tables: Tables | None = None) -> tuple[Alternative, ...]:
     """The best plan of each other backend, without offload where the plan offloads, and `folk`."""
-    found = list(_classes(request, plan))
-    folk = rule_of_thumb(request)
+    found = list(_classes(request, plan, tables))
+    folk = rule_of_thumb(request, tables)
     if folk is not None:
         why = "tensor parallel inside the island, then the fewest stages and the least ZeRO stage that fit"
         found.append(_alternative(request, plan, "folk", folk, why))
     return tuple(sorted(found, key=lambda item: (item.step_seconds, item.name)))
 
 
-def _classes(request: Request, plan: Plan) -> Iterator[Alternative]:
+def _classes(request: Request, plan: Plan, tables: Tables | None) -> Iterator[Alternative]:
     for name in BACKENDS:
         if name != plan.strategy.backend and name in (request.choose.backend or BACKENDS):
-            other = best(request, {"choose.backend": name})
+            other = best(request, {"choose.backend": name}, tables=tables)
             if other is not None:
                 yield _alternative(request, plan, name, other, f"the best layout {name} can run")
     if plan.strategy.offload_optimizer == "cpu":
-        other = best(request, {"choose.offload_optimizer": "none"})
+        other = best(request, {"choose.offload_optimizer": "none"}, tables=tables)
         if other is not None:
             yield _alternative(
                 request, plan, "on_card", other, "the best layout that keeps all states on the cards"
             )
 
 
-def rule_of_thumb(request: Request) -> Found | None:
+def rule_of_thumb(request: Request, tables: Tables | None = None) -> Found | None:
     """What people try first: TP in the island, then PP, then ZeRO-1; DP with ZeRO-2 on one node."""
     allowed = request.choose.backend or BACKENDS
     if request.cluster.nodes == 1 and "deepspeed" in allowed:
@@ -78,7 +81,7 @@ def rule_of_thumb(request: Request) -> Found | None:
             "choose.zero_stage": [2],
             "choose.offload_optimizer": "none",
         }
-        small = best(request, one_node)
+        small = best(request, one_node, tables=tables)
         if small is not None:
             return small
     if "megatron" not in allowed:
@@ -95,7 +98,7 @@ def rule_of_thumb(request: Request) -> Found | None:
         "choose.offload_optimizer": "none",
     }
     for stages in _stages_that_fit(request, fixed):
-        found = best(request, {**fixed, "choose.pipeline_parallel": [stages]})
+        found = best(request, {**fixed, "choose.pipeline_parallel": [stages]}, tables=tables)
         if found is not None:
             return found
     return None
@@ -113,7 +116,7 @@ def _stages_that_fit(request: Request, fixed: Mapping[str, Any]) -> list[int]:
     return sorted(set(some.strategies.pipeline_parallel[can_fit(some)].tolist()))
 
 
-def offers(request: Request, plan: Plan) -> tuple[Offer, ...]:
+def offers(request: Request, plan: Plan, tables: Tables | None = None) -> tuple[Offer, ...]:
     """8-bit arithmetic, where the card has it and the request does not allow it, if it pays."""
     found = []
     step = round(plan.time.step_seconds * 1e9)
@@ -122,7 +125,7 @@ def offers(request: Request, plan: Plan) -> tuple[Offer, ...]:
             continue
         if precision in (request.choose.precision or ("bf16",)):
             continue
-        faster = best(request, {"choose.precision": precision}, step - 1)
+        faster = best(request, {"choose.precision": precision}, step - 1, tables)
         if faster is not None:
             found.append(
                 Offer(

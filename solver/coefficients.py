@@ -117,6 +117,11 @@ class Coefficients:
         return {moment: self._sum(self.book.memory[moment]) for moment in MOMENTS}
 
     @cached_property
+    def binding(self) -> list[Sum]:
+        """Moments but those another outweighs in every coefficient of every row."""
+        return binding(list(self.memory.values()))
+
+    @cached_property
     def passes(self) -> Ints:
         """Chunks each stage works through in a step, m v."""
         return self.strategies.gradient_accumulation_steps * self.strategies.virtual_pipeline
@@ -140,6 +145,14 @@ class Coefficients:
         """Stages that share a node, cards of each on it, whether they line up."""
         return stage_block(self.layout)
 
+    def under(self, request: Request) -> Coefficients:
+        """These coefficients under the limits of another request for the same job on the same cluster."""
+        found = Coefficients(request, self.strategies)
+        for name in ("chunk", "tail", "host", "memory", "binding"):
+            if name in self.__dict__:
+                found.__dict__[name] = self.__dict__[name]
+        return found
+
     def signature(self, row: int) -> tuple[bytes, ...]:
         """Everything that decides what the stages of a row may hold and cost; equal for twins."""
         sums = [self.chunk, self.tail, self.host, *self.memory.values()]
@@ -161,3 +174,22 @@ class Coefficients:
         if "memory" in self.__dict__:
             found.__dict__["memory"] = {moment: total.take(rows) for moment, total in self.memory.items()}
         return found
+
+
+def binding(moments: list[Sum]) -> list[Sum]:
+    """Moments that may be the peak of some stage: not outweighed by another, piece by piece."""
+    kept: list[Sum] = []
+    for index, one in enumerate(moments):
+        others = [*kept, *moments[index + 1 :]]
+        if not any(_outweighs(other, one) for other in others):
+            kept.append(one)
+    return kept
+
+
+def _outweighs(heavy: Sum, light: Sum) -> bool:
+    """Whether no piece of `light` weighs more, and what recompute and offload spare is no less."""
+    return all(
+        bool((one[piece] <= two[piece]).all())
+        for one, two in ((light.stage, heavy.stage), (light.flight, heavy.flight))
+        for piece in one
+    )

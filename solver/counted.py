@@ -128,7 +128,8 @@ class Counted:
         v = self.coefficients.strategies.virtual_pipeline[self.cases.row]
         one = np.ones_like(v)
         return [
-            (total, self._every(total.stage, v), self._every(total.flight, one)) for total in self._binding
+            (total, self._every(total.stage, v), self._every(total.flight, one))
+            for total in self.coefficients.binding
         ]
 
     def _every(self, part: dict[str, Ints], chunks: Ints) -> _Line:
@@ -153,11 +154,6 @@ class Counted:
         both: Ints = found + (stage == 0) * part["first"][rows][:, None]
         return both
 
-    @cached_property
-    def _binding(self) -> list[Sum]:
-        """Moments but those another outweighs in every coefficient of every row."""
-        return binding(list(self.coefficients.memory.values()))
-
 
 def _levelled(most: Ints, layers: Ints) -> Ints:
     """Layers of each stage, at most `most` and as even as can be, that make `layers` where they can."""
@@ -180,22 +176,3 @@ def host_holds(coefficients: Coefficients, rows: Ints, heaviest: Ints) -> Bools:
     offloaded = coefficients.strategies.is_("offload_optimizer", "cpu")[rows]
     found: Bools = ~offloaded | (aligned[rows] & (heaviest * stages[rows] * cards[rows] <= capacity))
     return found
-
-
-def binding(moments: list[Sum]) -> list[Sum]:
-    """Moments that may be the peak of some stage: not outweighed by another, piece by piece."""
-    kept: list[Sum] = []
-    for index, one in enumerate(moments):
-        others = [*kept, *moments[index + 1 :]]
-        if not any(_outweighs(other, one) for other in others):
-            kept.append(one)
-    return kept
-
-
-def _outweighs(heavy: Sum, light: Sum) -> bool:
-    """Whether no piece of `light` weighs more, and what recompute and offload spare is no less."""
-    return all(
-        bool((one[piece] <= two[piece]).all())
-        for one, two in ((light.stage, heavy.stage), (light.flight, heavy.flight))
-        for piece in one
-    )

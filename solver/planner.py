@@ -31,19 +31,25 @@ from .mixed import plan_mixed
 from .notices import notices
 from .search import Search
 from .software import default_precision
+from .tables import Tables
 
 MOST_NODES = 256
 """Nodes that `min_resources` looks at, at most."""
 
 
 def plan(
-    request: Request, time_limit: float | None = None, writers: Writers | None = None
+    request: Request,
+    time_limit: float | None = None,
+    writers: Writers | None = None,
+    tables: Tables | None = None,
 ) -> Plan | NoPlan | OutOfTime:
     """The fastest plan of `request` with its proof, or why there is none, or out of time.
 
     `time_limit` counts deterministic seconds. `writers` tells which launch targets can write a
-    strategy. Raises `InputError` for a rule outside the grammar. Same request, same answer.
+    strategy. `tables` are kept for later questions. Raises `InputError` for a rule outside the grammar.
+    Same request, same answer.
     """
+    tables = tables or Tables()
     choose = request.choose
     precisions = choose.precision or (default_precision(request),)
     request, told = padded_request(request, choose.context_parallel or (1,), precisions)
@@ -53,7 +59,7 @@ def plan(
         if isinstance(answer, Plan):
             return answer.model_copy(update={"warnings": (*told, *answer.warnings)})
         return answer
-    outcome = Search(request, time_limit).run()
+    outcome = Search(request, time_limit, tables=tables).run()
     if outcome.best is None:
         return no_plan(request, outcome) if outcome.proved else out_of_time(request, outcome)
     found = plan_of(request, outcome, writers)
@@ -62,8 +68,8 @@ def plan(
         return found
     return found.model_copy(
         update={
-            "alternatives": alternatives(request, found),
-            "offers": offers(request, found),
+            "alternatives": alternatives(request, found, tables),
+            "offers": offers(request, found, tables),
             "ladder": ladder(request, found),
         }
     )
@@ -135,10 +141,11 @@ def _priceable(request: Request, strategy: Strategy) -> None:
 
 
 class Planner:
-    """Questions about one cluster. Thread-safe: holds no state but the cluster."""
+    """Questions about one cluster. Keeps tables of earlier questions, a bounded number; thread-safe."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
+        self._tables = Tables()
 
     def _on(self, request: Request) -> Request:
         return (
@@ -149,7 +156,7 @@ class Planner:
 
     def plan(self, request: Request, time_limit: float | None = None) -> Plan | NoPlan | OutOfTime:
         """As `plan`, on this cluster."""
-        return plan(self._on(request), time_limit)
+        return plan(self._on(request), time_limit, tables=self._tables)
 
     def check(self, request: Request, strategy: Strategy) -> Check:
         """As `check`, on this cluster."""
@@ -165,11 +172,11 @@ class Planner:
         while nodes <= MOST_NODES:
             sized = self._on(request).changed({"cluster.nodes": nodes})
             if feasible(sized):
-                return plan(sized)
+                return plan(sized, tables=self._tables)
             nodes += 1
-        return plan(self._on(request))
+        return plan(self._on(request), tables=self._tables)
 
     def whatif(self, answer: Plan, **changes: Any) -> Plan | NoPlan | OutOfTime:
         """The answer to the plan's request with fields changed; ``__`` stands for the dot."""
         fields: Mapping[str, Any] = {name.replace("__", "."): value for name, value in changes.items()}
-        return plan(answer.request.changed(fields))
+        return plan(answer.request.changed(fields), tables=self._tables)

@@ -16,8 +16,12 @@ from .coefficients import Coefficients
 from .lower import NEVER, shape_bound, time_bound
 from .outcome import Entry, Outcome, Tally
 from .rules import Rule
-from .space import Space, cut_by, space
+from .space import Space, cut_by
+from .tables import Priced, Tables
 from .uniform import uniform
+
+ROUND = 64
+"""Shapes are opened in multiples of this."""
 
 FIRST_BATCH = 32
 BATCH = 1024
@@ -38,6 +42,7 @@ class Search:
     tally: Tally = field(default_factory=Tally)
     limit_ns: int = NEVER - 1
 
+    tables: Tables = field(default_factory=Tables)
     left_ns: int = NEVER
     """The least bound of shapes that were left unopened as time ran out."""
 
@@ -52,7 +57,7 @@ class Search:
         """Search to the end, or to the time limit."""
         for rule in self.rules:
             _ = rule.tree
-        found = self._legal(space(self.request))
+        found = self._legal(self.tables.space(self.request))
         if not len(found.kind):
             return Outcome(None, None, True, self.tally)
         return self._close(self._survivors(found))
@@ -62,7 +67,7 @@ class Search:
         self.tally.rows = int(found.sizes.sum())
         self._charge(ROW_SECONDS * len(found.kind))
         self.legal = found.sizes
-        if not (self.rules or self.request.limits.tensor_parallel_within):
+        if not self.narrowed:
             return found
         every = found.rows(np.arange(len(found.kind)))
         keep = np.ones(len(every), dtype=np.bool_)
@@ -75,6 +80,11 @@ class Search:
         self.legal = kept[kept > 0]
         return found.take(np.flatnonzero(kept))
 
+    @property
+    def narrowed(self) -> bool:
+        """Whether rules or limits on knobs leave out rows."""
+        return bool(self.rules or self.request.limits.tensor_parallel_within)
+
     def _charge(self, seconds: float) -> None:
         self.tally.deterministic_time += seconds
 
@@ -83,16 +93,17 @@ class Search:
 
     def _survivors(self, found: Space) -> list[Entry]:
         """(bound, coefficients, row) of rows that may hold a plan within the limit, by rising bound."""
-        least = shape_bound(self.request, found)
+        plain = not self.narrowed
+        least = self.tables.least(self.request, found) if plain else shape_bound(self.request, found)
         order = _lean_first(found, least)
         opened: list[Entry] = []
         closed = np.ones(len(order), dtype=np.bool_)
         for batch in _batches(order):
-            worth: Ints = batch[least[batch] <= self.limit_ns]
+            worth = _rounded(batch, least, self.limit_ns)
+            closed[worth] = False
             if self._out_of_time():
                 self.left_ns = min(self.left_ns, int(least[worth].min(initial=NEVER)))
             elif len(worth):
-                closed[worth] = False
                 opened += self._opened(found, worth)
         near = [entry for entry in opened if entry.bound <= self.limit_ns]
         self.tally.bound += int(self.legal[closed].sum()) + len(opened) - len(near)
@@ -100,13 +111,9 @@ class Search:
 
     def _opened(self, found: Space, shapes: Ints) -> list[Entry]:
         """Rows of some shapes that may hold a plan within the limit, which plans found here lower."""
-        every = found.rows(shapes)
-        masks = list(cut_by(self.request, every).values())
-        whole = Coefficients(self.request, every.take(np.logical_and.reduce(masks)) if masks else every)
-        bounds = time_bound(whole)
-        worth = np.flatnonzero(bounds <= self.limit_ns)
-        slow = len(bounds) - len(worth)
-        part, bounds = whole.take(worth), bounds[worth]
+        some = self._priced(found, shapes)
+        worth, part = some.within(self.limit_ns, self.request)
+        slow, bounds = len(some.bounds) - len(worth), some.bounds[worth]
         fits = can_fit(part)
         self.tally.infeasible += int((~fits).sum())
         self._charge(PRICED_SECONDS * len(worth))
@@ -116,6 +123,15 @@ class Search:
         kept = [entry for entry in entries if entry.bound <= self.limit_ns]
         self.tally.bound += slow + int(fits.sum()) - len(kept)
         return kept
+
+    def _priced(self, found: Space, shapes: Ints) -> Priced:
+        """Rows of some shapes that obey the rules, with their bounds."""
+        if not self.narrowed:
+            return self.tables.priced(self.request, found, shapes)
+        every = found.rows(shapes)
+        kept = np.logical_and.reduce(list(cut_by(self.request, every).values()))
+        whole = Coefficients(self.request, every.take(kept))
+        return Priced(whole, time_bound(whole))
 
     def _levelled(self, part: Coefficients, rows: Ints, bounds: Ints) -> list[Entry]:
         """Rows with sharper bounds; a plan that fills their stages evenly may lower the limit."""
@@ -147,6 +163,13 @@ def _lean_first(found: Space, least: Ints) -> Ints:
     lean = found.lean(least)
     first = lean[np.argsort(least[lean], kind="stable")][:FIRST_BATCH]
     return np.concatenate([first, order[~np.isin(order, first)]])
+
+
+def _rounded(batch: Ints, least: Ints, limit_ns: int) -> Ints:
+    """Shapes of a batch (by rising bound) within the limit and a few more: limits nearby ask the same."""
+    count = int((least[batch] <= limit_ns).sum())
+    found: Ints = batch[: -(-count // ROUND) * ROUND]
+    return found
 
 
 def _batches(order: Ints) -> Iterator[Ints]:

@@ -12,7 +12,7 @@ from ..costs.book import Sum
 from ..costs.columns import Bools, Ints
 from .cases import SELECTIVE, Cases
 from .coefficients import Coefficients, capacity_kib
-from .counted import binding, host_holds
+from .counted import host_holds
 from .lower import NEVER
 
 
@@ -120,7 +120,7 @@ class Reach:
         """KiB of a card at each moment: over the stage, and for each chunk in flight."""
         chunks = self.coefficients.strategies.virtual_pipeline
         found = []
-        for total in binding(list(self.coefficients.memory.values())):
+        for total in self.coefficients.binding:
             flying = any(values.any() for values in total.flight.values())
             flight = self._lines(total.flight, self._ones) if flying else None
             found.append((total, self._lines(total.stage, chunks), flight))

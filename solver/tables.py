@@ -1,0 +1,92 @@
+"""What one question leaves for the next on the same cluster: shapes, their bounds, priced rows."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ..costs.columns import Ints
+from ..plans import Request
+from .coefficients import Coefficients
+from .lower import shape_bound, time_bound
+from .space import Space, space
+
+MOST = 64
+"""Tables kept at most; the oldest go first."""
+
+Made = TypeVar("Made")
+
+
+@dataclass
+class Priced:
+    """Rows of some shapes with their time bounds, and the last of them whose memory was priced."""
+
+    whole: Coefficients
+    bounds: Ints
+    last: tuple[Ints, Coefficients] | None = None
+
+    def within(self, limit_ns: int, request: Request) -> tuple[Ints, Coefficients]:
+        """(rows with bounds at most `limit_ns`, their coefficients), under the limits of `request`."""
+        worth = np.flatnonzero(self.bounds <= limit_ns)
+        known = self.last
+        if known is not None and np.isin(worth, known[0]).all():
+            return worth, known[1].take(np.searchsorted(known[0], worth)).under(request)
+        part = self.whole.take(worth).under(request)
+        self.last = worth, part
+        return worth, part
+
+
+@dataclass
+class Tables:
+    """A bounded store of pure results, safe to share between threads.
+
+    Limits, rules and the objective are no part of a key: a question that differs in these alone finds
+    everything again; one that differs in the cluster's rates finds its shapes.
+    """
+
+    most: int = MOST
+    _kept: OrderedDict[Any, Any] = field(default_factory=OrderedDict)
+    _lock: Lock = field(default_factory=Lock)
+
+    def _get(self, key: Any, make: Callable[[], Made]) -> Made:
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                found: Made = self._kept[key]
+                return found
+        made = make()
+        with self._lock:
+            self._kept[key] = made
+            while len(self._kept) > self.most:
+                self._kept.popitem(last=False)
+        return made
+
+    def space(self, request: Request) -> Space:
+        """`space` of the request."""
+        node, cluster = request.cluster.node, request.cluster
+        card = (cluster.gpus, node.gpus, cluster.nodes, node.gpu.name, node.gpu.precisions)
+        return self._get(("space", *_job(request), card), lambda: space(request))
+
+    def least(self, request: Request, found: Space) -> Ints:
+        """`shape_bound` of the shapes of a whole space."""
+        return self._get(("least", *_job(request), request.cluster), lambda: shape_bound(request, found))
+
+    def priced(self, request: Request, found: Space, shapes: Ints) -> Priced:
+        """The rows of some shapes of a space without rules."""
+        key = ("rows", *_job(request), request.cluster, shapes.tobytes())
+        return self._get(key, lambda: priced(request, found, shapes))
+
+
+def priced(request: Request, found: Space, shapes: Ints) -> Priced:
+    """The rows of some shapes with their time bounds."""
+    whole = Coefficients(request, found.rows(shapes))
+    return Priced(whole, time_bound(whole))
+
+
+def _job(request: Request) -> tuple[Any, ...]:
+    return request.model, request.training, request.choose.model_copy(update={"rules": ()})
