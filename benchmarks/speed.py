@@ -1,10 +1,11 @@
-"""Processor time of the command beside that of importing OR-Tools: ``python -m benchmarks.speed [CASE...]``
+"""CPU time beside that of importing OR-Tools: ``python -m benchmarks.speed [CASE...]``
 
 Each line is a fresh process; its user and system time is divided by that of a fresh process that imports
-``ortools.sat.python.cp_model`` (best of five, `import_seconds`). Nothing is cached between processes; tables
-are built inside the timed part. Cases: see `CASES`; without names all are run, once each (``--help`` five
-times). deepseek-v3@2048 takes minutes and so has a limit of 10 deterministic seconds, which counts search and
-not the tables before it; a process is killed after `LONGEST_SECONDS` and then reported as stopped.
+``ortools.sat.python.cp_model`` (best of five, `import_seconds`). Lines of the command are whole processes.
+Lines of the library are one call of `Planner.plan` after all imports, with no tables; "warm" is the same
+question with another memory margin, asked of the same planner. Nothing is cached between processes but
+Python's bytecode, which an installed package has. Cases: see `CASES`; without names all are run, once each
+(``--help`` five times). A process is killed after `LONGEST_SECONDS` and then reported as stopped.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from tempfile import TemporaryDirectory
 from threading import Timer
 from typing import Any
 
@@ -37,28 +39,45 @@ class Case:
     repeats: int = 1
     program: tuple[str, ...] = SHARDWISE
 
+    library: bool = False
+
 
 def _plan(model: str, cluster: str, nodes: int, batch: int, length: int, *more: str) -> tuple[str, ...]:
     shape = ("--nodes", str(nodes), "--global-batch-size", str(batch), "--sequence-length", str(length))
     return ("plan", model, "--cluster", cluster, *shape, "--json", "-q", *more)
 
 
+def _call(name: str, *question: object) -> Case:
+    return Case(name, tuple(map(str, question)), program=("-m", "benchmarks.library"), library=True)
+
+
 CASES = (
     Case("help", ("--help",), REPEATS),
+    Case("70b@64", _plan("llama-3.1-70b", "dgx-h100", 8, 512, 8192)),
     Case("price@100000", (), program=("-m", "benchmarks.pricing")),
-    Case("7b@64", _plan("llama-2-7b", "dgx-h100", 8, 512, 4096)),
-    Case("175b@1024", _plan("gpt3-175b", "dgx-a100-80gb", 128, 1536, 2048)),
-    Case("405b@16384", _plan("llama-3.1-405b", "dgx-h100", 2048, 2048, 8192)),
-    Case("deepseek-v3@2048", _plan("deepseek-v3", "dgx-h100", 256, 15360, 4096, "--time-limit", "10")),
-    Case("175b@64-tight", _plan("gpt3-175b", "dgx-a100-80gb", 8, 512, 2048)),
+    _call("7b@64", "llama-2-7b", "dgx-h100", 8, 512, 4096),
+    _call("175b@1024", "gpt3-175b", "dgx-a100-80gb", 128, 1536, 2048),
+    _call("405b@16384", "llama-3.1-405b", "dgx-h100", 2048, 2048, 8192),
+    _call("deepseek-v3@2048", "deepseek-v3", "dgx-h100", 256, 15360, 4096),
+    _call("175b@64-tight", "gpt3-175b", "dgx-a100-80gb", 8, 512, 2048),
 )
 """The last one is tight: 16 bytes a parameter leave little of 64 cards of 80 GB for activations."""
 
 
-def cpu_seconds(words: Sequence[str]) -> tuple[float, int, str]:
-    """(user and system seconds, exit code, standard output) of a fresh Python process."""
+def _environment(bytecode: str) -> dict[str, str]:
+    """This process's, with bytecode kept in a folder of this run."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return kept | {"PYTHONPYCACHEPREFIX": bytecode}
+
+
+def cpu_seconds(words: Sequence[str], bytecode: str | None = None) -> tuple[float, int, str, int]:
+    """(user and system seconds, exit code, standard output, peak MiB) of a fresh Python process."""
     process = subprocess.Popen(
-        [sys.executable, *words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        [sys.executable, *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=None if bytecode is None else _environment(bytecode),
     )
     killer = Timer(LONGEST_SECONDS, process.kill)
     killer.start()
@@ -67,7 +86,7 @@ def cpu_seconds(words: Sequence[str]) -> tuple[float, int, str]:
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     killer.cancel()
-    return usage.ru_utime + usage.ru_stime, process.returncode, output
+    return usage.ru_utime + usage.ru_stime, process.returncode, output, usage.ru_maxrss // 1024
 
 
 def measure(names: Sequence[str]) -> Result:
@@ -76,41 +95,65 @@ def measure(names: Sequence[str]) -> Result:
     for name in names:
         if name not in known:
             raise InputError("case", name, "command line", "is not known", legal=nearest(name, known))
-    unit = min(cpu_seconds(IMPORT)[0] for _ in range(REPEATS))
     chosen = [known[name] for name in names] or list(CASES)
-    return {"import_seconds": unit, "lines": [_line(case, unit) for case in chosen]}
+    with TemporaryDirectory() as bytecode:
+        cpu_seconds((*SHARDWISE, "--help"), bytecode)
+        cpu_seconds(
+            ("-c", "import shardwise.solver, shardwise.launch.emission, shardwise.cli.plan"), bytecode
+        )
+        unit = min(cpu_seconds(IMPORT, bytecode)[0] for _ in range(REPEATS))
+        lines = [line for case in chosen for line in _lines(case, unit, bytecode)]
+    return {"import_seconds": unit, "lines": lines}
 
 
-def _line(case: Case, unit: float) -> dict[str, Any]:
-    tries = [cpu_seconds((*case.program, *case.words)) for _ in range(case.repeats)]
-    seconds, code, output = min(tries)
-    return {
+def _lines(case: Case, unit: float, bytecode: str) -> Iterator[dict[str, Any]]:
+    """One line of a command; a cold and a warm one of a call."""
+    tries = [cpu_seconds((*case.program, *case.words), bytecode) for _ in range(case.repeats)]
+    seconds, code, output, peak = min(tries)
+    name = "shardwise" if case.program is SHARDWISE else case.program[-1]
+    found = _object(output)
+    line = {
         "case": case.name,
-        "imports": seconds / unit,
-        "cpu_seconds": seconds,
         "exit_code": code,
-        "status": "stopped" if code < 0 else _status(output),
-        "time_limit": case.words[case.words.index("--time-limit") + 1]
-        if "--time-limit" in case.words
-        else None,
-        "command": " ".join(("shardwise" if case.program is SHARDWISE else case.program[-1], *case.words)),
+        "status": "stopped" if code < 0 else found.get("status"),
+        "peak_mib": peak,
+        "command": " ".join((name, *case.words)),
+        "parts": {part: value / unit for part, value in found.get("parts", {}).items()},
     }
+    if not case.library or code:
+        yield line | {"imports": seconds / unit, "cpu_seconds": seconds}
+        return
+    for heat in ("cold", "warm"):
+        taken = float(found[f"{heat}_seconds"])
+        parts = line["parts"] if heat == "cold" else {}
+        yield line | {
+            "case": f"{case.name} {heat}",
+            "imports": taken / unit,
+            "cpu_seconds": taken,
+            "parts": parts,
+        }
 
 
-def _status(output: str) -> str | None:
+def _object(output: str) -> dict[str, Any]:
+    """The JSON object a process printed, empty where it printed none."""
     try:
         found = json.loads(output)
     except json.JSONDecodeError:
-        return None
-    return str(found.get("status")) if isinstance(found, dict) else None
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def text(found: Result) -> str:
-    """The result as a table."""
-    keys = ("case", "imports", "cpu_seconds", "exit_code", "status", "time_limit", "command")
-    head = ("case", "imports", "CPU s", "exit", "status", "limit s", "command")
-    lines = table(head, [[line[key] for key in keys] for line in found["lines"]])
-    return f"{lines}\n\none import: {found['import_seconds']:.3f} s of CPU (best of {REPEATS})"
+    """The result as a table, with what the time of a call goes to in imports."""
+    keys = ("case", "imports", "cpu_seconds", "peak_mib", "exit_code", "status")
+    head = ("case", "imports", "CPU s", "MiB", "exit", "status", "goes to (imports)")
+    rows = [[*(line[key] for key in keys), _goes_to(line["parts"])] for line in found["lines"]]
+    return f"{table(head, rows)}\n\none import: {found['import_seconds']:.3f} s of CPU (best of {REPEATS})"
+
+
+def _goes_to(parts: dict[str, float]) -> str:
+    ordered = sorted(parts.items(), key=lambda part: -part[1])
+    return ", ".join(f"{name} {value:.2f}" for name, value in ordered)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

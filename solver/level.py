@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,6 +36,13 @@ class Level:
         """Some of the cases."""
         rest = (part[some] for part in (self.floor, self.ceiling, self.lower, self.upper))
         return Level(self.cases.take(some), *rest)
+
+    @classmethod
+    def join(cls, parts: Sequence[Level]) -> Level:
+        """The cases of all parts, which are of the same coefficients."""
+        names = ("floor", "ceiling", "lower", "upper")
+        rest = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
+        return cls(Cases.join([part.cases for part in parts]), *rest)
 
     def by_row(self, rows: int) -> tuple[Ints, Ints]:
         """(lower, upper) of each of `rows` rows; (`NEVER`, `NEVER`) where no case is left."""

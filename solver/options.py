@@ -161,8 +161,7 @@ def _alike(
     A larger number costs more on every stage, so it is kept only where it lets other spans fit.
     """
     c = table.coefficients
-    found = levels(c, np.array([table.row]), limit_ns) if known is None else known
-    found = halved(c, found.take(found.lower <= limit_ns))
+    found = halved(c, levels(c, np.array([table.row]), limit_ns)) if known is None else known
     limit_ns = min(limit_ns, int(found.upper.min(initial=limit_ns)))
     found = found.take(found.lower <= limit_ns)
     slowest_ns = slowest(c, found.cases, limit_ns)

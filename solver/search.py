@@ -13,6 +13,7 @@ from .bounds import can_fit, levels, nearly_within
 from .cases import recompute_alike
 from .close import Closing
 from .coefficients import Coefficients
+from .level import Level, halved
 from .lower import NEVER, shape_bound, time_bound
 from .outcome import Entry, Outcome, Tally
 from .rules import Rule
@@ -105,9 +106,27 @@ class Search:
                 self.left_ns = min(self.left_ns, int(least[worth].min(initial=NEVER)))
             elif len(worth):
                 opened += self._opened(found, worth)
-        near = [entry for entry in opened if entry.bound <= self.limit_ns]
+        near = self._refined([entry for entry in opened if entry.bound <= self.limit_ns])
         self.tally.bound += int(self.legal[closed].sum()) + len(opened) - len(near)
         return sorted(near, key=lambda entry: (entry.bound, entry.key))
+
+    def _refined(self, entries: list[Entry]) -> list[Entry]:
+        """The entries with sharper levels, those of one part at a time; fewer as the limit falls."""
+        found = [entry for entry in entries if entry.level is None]
+        parts: dict[int, list[Entry]] = {}
+        for entry in entries:
+            if entry.level is not None:
+                parts.setdefault(id(entry.part), []).append(entry)
+        for some in parts.values():
+            part = some[0].part
+            joined = Level.join([entry.level for entry in some if entry.level is not None])
+            one = halved(part, joined.take(joined.lower <= self.limit_ns))
+            self.limit_ns = min(self.limit_ns, int(one.upper.min(initial=NEVER)))
+            lower, _ = one.by_row(len(part.strategies))
+            for entry in some:
+                bound = max(entry.bound, int(lower[entry.row]))
+                found.append(Entry(bound, part, entry.row, one.take(one.cases.row == entry.row)))
+        return [entry for entry in found if entry.bound <= self.limit_ns]
 
     def _opened(self, found: Space, shapes: Ints) -> list[Entry]:
         """Rows of some shapes that may hold a plan within the limit, which plans found here lower."""

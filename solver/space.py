@@ -359,10 +359,14 @@ class _Shapes:
     def _cores(self, software: Software) -> Iterator[tuple[Core, Ints, int]]:
         """Cores with their schedules and the number of their variants; experts rarely make a difference."""
         model, precision = self.request.model, software.precision
+        aligned: dict[tuple[int, int], bool] = {}
         schedules: dict[tuple[int, ...], Ints | None] = {}
         keeping: dict[tuple[int, ...], int | None] = {}
         for core in cores(self.request, software.backend):
-            if precision in EIGHT_BIT and misaligned(model, precision, core.tensor, core.expert_tensor):
+            cuts = core.tensor, core.expert_tensor
+            if cuts not in aligned:
+                aligned[cuts] = precision not in EIGHT_BIT or not misaligned(model, precision, *cuts)
+            if not aligned[cuts]:
                 continue
             cut = (core.tensor, core.context, core.pipeline, core.data)
             where = (*cut, core.expert == 1, _alike(core))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import accuracy, configs, efficiency, oracle, regret, speed
+from benchmarks import accuracy, configs, efficiency, oracle, proof, regret, speed
 from benchmarks.scores import by_source, spearman, summary
 from shardwise.costs import price
 from shardwise.inputs import InputError
@@ -436,6 +436,15 @@ def test_speed_measures_fresh_processes() -> None:
 
     assert line["exit_code"] == 0 and 0 < line["imports"] < 1
     assert line["imports"] == pytest.approx(line["cpu_seconds"] / found["import_seconds"])
+
+
+def test_proof_of_a_few_requests() -> None:
+    """The search equals the exhaustive one; four routes agree on rows with stages, some of them feasible."""
+    found = proof.measure(10, 25)
+
+    assert found["differ"] == 0 and found["routes_apart"] == {}
+    assert found["rows_by_four_routes"] == 25 and found["feasible_rows"] >= 3
+    assert "coverage: 10 requests" in found["coverage"]
 
 
 def test_an_unknown_case_of_speed_is_bad_input() -> None:
