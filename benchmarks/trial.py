@@ -8,7 +8,7 @@ from typing import Any
 
 from shardwise.costs.cards import card_factors
 from shardwise.costs.law import constants
-from shardwise.models.stack import stacks
+from shardwise.models.stack import heirs, stacks
 
 TABLES: dict[str, Callable[[], Any]] = {"stacks": stacks, "cards": card_factors, "law": constants}
 
@@ -32,6 +32,8 @@ def _entries(table: str) -> MutableMapping[str, Any]:
 def in_force(changes: Mapping[str, float]) -> Iterator[None]:
     """`changes` ("stacks/NAME/FIELD", "cards/GPU/FIELD", "law/NAME/value") hold inside the block.
 
+    What stacks inherit from the one that is named changes with it.
+
     >>> with in_force({"law/overlap_slowdown/value": 0.5}):
     ...     constants()["overlap_slowdown"].value
     0.5
@@ -41,10 +43,11 @@ def in_force(changes: Mapping[str, float]) -> Iterator[None]:
     kept: list[tuple[MutableMapping[str, Any], str, Any]] = []
     try:
         for path, value in changes.items():
-            table, name, field = path.split("/")
+            table, owner, field = path.split("/")
             entries = _entries(table)
-            kept.append((entries, name, entries[name]))
-            entries[name] = entries[name].model_copy(update={field: value})
+            for name in (heirs(owner, field) if table == "stacks" else ()) or (owner,):
+                kept.append((entries, name, entries[name]))
+                entries[name] = entries[name].model_copy(update={field: value})
         yield
     finally:
         for entries, name, entry in reversed(kept):
