@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import sys
 from collections.abc import Iterable, Sequence
 from textwrap import wrap
 
-WIDTH = 80
+WIDTH, WIDEST = 80, 120
+"""Columns of a page without a terminal, and of the widest one."""
+
+
+def width() -> int:
+    """Columns to write in: those of the terminal (or COLUMNS), from 60 to `WIDEST`; `WIDTH` in a pipe."""
+    asked = os.environ.get("COLUMNS", "")
+    if not asked.isdigit() and not sys.stdout.isatty():
+        return WIDTH
+    columns = int(asked) if asked.isdigit() else shutil.get_terminal_size((WIDTH, 24)).columns
+    return min(max(columns, 60), WIDEST)
+
 
 _NUMERIC = re.compile(r"[-+]?[\d,]*\.?\d+(?:[eE][+-]?\d+)?(?:%|P| [A-Za-z/]+)?|-|never")
 
@@ -33,14 +47,15 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]], indent: str =
 
 
 def items(parts: Iterable[str], indent: str = "  ", gap: str = "   ") -> str:
-    """`parts` side by side, as many a line as `WIDTH` holds.
+    """`parts` side by side, as many a line as `width` holds.
 
     >>> items(["tp 8", "pp 2"])
     '  tp 8   pp 2'
     """
     lines: list[str] = []
+    columns = width()
     for part in parts:
-        if lines and len(lines[-1]) + len(gap) + len(part) <= WIDTH:
+        if lines and len(lines[-1]) + len(gap) + len(part) <= columns:
             lines[-1] += gap + part
         else:
             lines.append(indent + part)
@@ -48,9 +63,9 @@ def items(parts: Iterable[str], indent: str = "  ", gap: str = "   ") -> str:
 
 
 def paragraph(text: str, first: str = "", rest: str = "") -> str:
-    """`text` wrapped at `WIDTH`, its first line after `first` and the others after `rest`."""
+    """`text` wrapped at `width`, its first line after `first` and the others after `rest`."""
     wrapped = wrap(
-        clean(text), WIDTH, initial_indent=first, subsequent_indent=rest, break_long_words=False,
+        clean(text), width(), initial_indent=first, subsequent_indent=rest, break_long_words=False,
         break_on_hyphens=False,
     )  # fmt: skip
     return "\n".join(wrapped) or first.rstrip()

@@ -12,7 +12,8 @@ class InputError(ValueError):
 
     Attributes: `code` a stable kebab-case word; `field` the dotted field of the request or the key
     of the file; `value` what was met, shortened; `origin` where it stood (``job.toml:9``,
-    ``--nodes``, ``default``); `legal` the nearest legal values, best first.
+    ``--nodes``, ``default``); `legal` the nearest legal values, best first; where more are legal than are
+    listed the message says so.
 
     >>> str(InputError("nodes", -1, "--nodes", "must be at least 1", legal=["1"]))
     'nodes = -1 (from --nodes): must be at least 1; legal: 1'
@@ -33,14 +34,15 @@ class InputError(ValueError):
         self.value = shorten(value)
         self.origin = origin
         self.reason = reason
-        self.legal = list(legal)
+        self.legal = legal if isinstance(legal, list) else list(legal)
         super().__init__(self.message)
 
     @property
     def message(self) -> str:
         """The one line a person reads."""
         head = f"{self.field} = {self.value} (from {self.origin}): {self.reason}"
-        return f"{head}; legal: {', '.join(self.legal)}" if self.legal else head
+        others = " and others" if getattr(self.legal, "more", False) else ""
+        return f"{head}; legal: {', '.join(self.legal)}{others}" if self.legal else head
 
 
 def shorten(value: object, length: int = 80) -> str:
