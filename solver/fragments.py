@@ -45,7 +45,7 @@ class Shape:
         if self.laid.split_stages:
             leaf, ratio = max(1, self.stage_blocks // 2), max(1.0, self.laid.load / SCALE)
         return Cluster(
-            name=f"{self.cluster.name}, {self.number} x {self.size} free cards",
+            name=f"{self.size} free cards of {self.cluster.name}",
             node=block_node(self.cluster.node, self.size),
             nodes=self.number,
             leaf_nodes=leaf,

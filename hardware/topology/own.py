@@ -88,7 +88,8 @@ def _pool(table: dict[str, Any], origin: str, beside: Beside) -> Cluster:
         from .assemble import cluster_of_sighting
 
         return cluster_of_sighting(sighting_of(beside(said.topology), said.topology), said, said.topology)
-    return Cluster(name=said.name or "pool", node=node_of(said, origin), nodes=said.nodes or 1)
+    node = node_of(said, origin)
+    return Cluster(name=said.name or node.name, node=node, nodes=said.nodes or 1)
 
 
 def node_of(said: Description, origin: str) -> Node:
