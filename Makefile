@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 CLIENTS := .venv-clients
+E2E := .venv-e2e
 WHEEL := .venv-wheel
 
 .PHONY: demo test check test-clients test-e2e wheel-test clean
@@ -48,9 +49,16 @@ $(CLIENTS)/installed: pyproject.toml
 test-clients: $(CLIENTS)/installed
 	$(CLIENTS)/bin/python -m pytest tests/clients -m clients -W default
 
-# Debian's Slurm on this machine (apt install slurm-wlm munge; root); what is missing is skipped and said.
-test-e2e: $(VENV)/dev
-	$(VENV)/bin/python -m pytest tests/e2e -m e2e -rs
+$(E2E)/installed: pyproject.toml
+	$(PYTHON) -m venv $(E2E)
+	$(E2E)/bin/python -m pip install --quiet torch==2.13.0
+	$(E2E)/bin/python -m pip install --quiet --editable '.[e2e]'
+	touch $@
+
+# Debian's Slurm on this machine (apt install slurm-wlm munge; root), torchtitan and Megatron Core on a CPU, and
+# Megatron-LM where MEGATRON_LM names a checkout of it; what is missing is skipped and said.
+test-e2e: $(E2E)/installed
+	PATH="$(CURDIR)/$(E2E)/bin:$$PATH" $(E2E)/bin/python -m pytest tests/e2e -m e2e -W default -rs --durations=5
 
 clean:
-	rm -rf $(VENV) $(CLIENTS) $(WHEEL) build dist demo
+	rm -rf $(VENV) $(CLIENTS) $(E2E) $(WHEEL) build dist demo

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -23,6 +24,9 @@ def emit(
         typer.Option("--to", metavar="TARGET", help="deepspeed, fsdp, ...", autocompletion=complete.targets),
     ],
     output: options.Output = None,
+    small: Annotated[
+        bool, typer.Option("--baseline", help="The small run that checks how the plan scales.")
+    ] = False,
     force: options.Force = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
@@ -37,7 +41,7 @@ def emit(
     voice = Voice(as_json, quiet, verbose, no_color)
     if output is not None:
         refuse_taken(output, force=force)
-    made = launch_files(read_plan(plan), target)
+    made = _files(read_plan(plan), target, small)
     if made.refused:
         return refused(made, voice)
     if output and output != "-":
@@ -52,14 +56,24 @@ def emit(
     return OK
 
 
-def launch_files(plan: Plan, target: str) -> Emitted:
+def _files(plan: Plan, target: str, small: bool) -> Emitted:
+    """The files of the plan, or of the small run before it."""
+    if not small:
+        return launch_files(plan, target)
+    from ..launch.baseline import baseline, beside
+
+    less = baseline(plan)
+    return launch_files(less, target, beside(plan, less))
+
+
+def launch_files(plan: Plan, target: str, beside: Mapping[str, str] | None = None) -> Emitted:
     """The files of `target` for `plan`, or why it cannot have them with the best plan it could."""
     from ..launch import Refused
     from ..launch import emit as write
     from .cards import Emitted, Refusal
 
     try:
-        return Emitted(target=target, files=write(plan, target))
+        return Emitted(target=target, files=write(plan, target, beside))
     except Refused as error:
         why = Refusal(field=error.field, value=error.value, reason=error.reason, backend=error.backend)
         best = _best_of(plan, target)

@@ -7,6 +7,8 @@
 | `documents/` | files of other tools as plain data with lines |
 | `lint/` | rules on such files |
 | `emission`, `target`, `refused`, `objections` | from a plan to files, or the reason why not |
+| `baseline` | the small run before the large one |
+| `written`, `patch` | hashes and edits; changes towards a better plan |
 | `read`, `bundle`, `trainer` | from files back to a strategy |
 | `folder`, `readme`, `notes`, `command`, `environment`, `shape`, `steps` | what stands beside: README, plan, launch script |
 | `families`, `releases`, `label` | layer classes, tested releases, names safe in comments |

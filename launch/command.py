@@ -19,6 +19,14 @@ _ORDER = '--rdzv-backend="${RDZV_BACKEND:-c10d}" --node-rank="${NODE_RANK:-0}"'
 """torchrun heeds the number of a machine under the backend `static` alone, which job.sbatch chooses."""
 
 _MAIN = '--main_process_ip "$MASTER_ADDR" --main_process_port "${MASTER_PORT:-29500}"'
+_SAVING = (
+    "SAVING=()",
+    'if [ -n "${SAVE_DIR:-}" ]; then',
+    '  SAVING=(--save "$SAVE_DIR" --load "$SAVE_DIR" --save-interval "${SAVE_INTERVAL:-500}")',
+    "fi",
+)
+"""Checkpoints of Megatron-LM, written and resumed from where SAVE_DIR names a folder."""
+
 _MEANING = {
     "MASTER_ADDR": "the name of the first machine",
     "NODE_RANK": "the number of this machine, from 0",
@@ -69,8 +77,8 @@ def fsdp(plan: Plan) -> dict[str, str]:
 def megatron(plan: Plan) -> dict[str, str]:
     """`launch.sh` with torchrun and the arguments of `megatron_args.sh`."""
     needed, command = _torchrun(plan)
-    command += ['"${TRAIN_SCRIPT:-pretrain_gpt.py}"', '"${MEGATRON_ARGS[@]}"']
-    setup = ('source "$here/megatron_args.sh"',)
+    command += ['"${TRAIN_SCRIPT:-pretrain_gpt.py}"', '"${MEGATRON_ARGS[@]}" "${SAVING[@]}"']
+    setup = ('source "$here/megatron_args.sh"', *_SAVING)
     note = _note(shape(plan))
     return {FILE: _script(plan, note, needed, command, ("software_stack",), setup, _MEGATRON_SCRIPT)}
 

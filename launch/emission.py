@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ..inputs import InputError, nearest
 from ..models.strategy import BackendName, Strategy
 from ..models.transformer import Transformer
@@ -43,8 +45,8 @@ def refusal(strategy: Strategy, model: Transformer, target: str) -> Objection | 
     return next(_target(target).objections(strategy, model), None)
 
 
-def emit(plan: Plan, target: str) -> dict[str, str]:
-    """File name to text, in a fixed order; equal plans give equal bytes.
+def emit(plan: Plan, target: str, beside: Mapping[str, str] | None = None) -> dict[str, str]:
+    """File name to text, in a fixed order; equal plans give equal bytes. `beside` are further files.
 
     Raises `Refused` (code "cannot-write") when `target` cannot express the plan, and `InputError`
     for a name that is no target or a plan whose batch sizes contradict each other.
@@ -60,7 +62,7 @@ def emit(plan: Plan, target: str) -> dict[str, str]:
     _whole_batch(plan)
     from .folder import folder
 
-    return folder(plan, chosen)
+    return folder(plan, chosen, beside or {})
 
 
 def _target(name: str) -> Target:

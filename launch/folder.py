@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ..plans.plan import Plan
 from .readme import readme
 from .target import Target
@@ -10,9 +12,9 @@ from .written import PLAN, digest, plan_hash, with_sums
 README = "README.md"
 
 
-def folder(plan: Plan, target: Target) -> dict[str, str]:
+def folder(plan: Plan, target: Target, beside: Mapping[str, str]) -> dict[str, str]:
     """File name to text; the README comes last and lists the SHA-256 of the others."""
-    files = {**target.write(plan), **target.launch(plan)}
+    files = {**target.write(plan), **target.launch(plan), **beside}
     files[PLAN] = with_sums(plan, target.name, files)
     sums = {name: digest(text) for name, text in files.items()}
     return {**files, README: readme(plan, target, sums, plan_hash(plan))}

@@ -16,6 +16,8 @@ from .releases import read_in, tested_with
 MEANING = {
     "accelerate_fsdp2.yaml": "configuration of `accelerate launch`",
     ".deepspeed_env": "environment that the deepspeed launcher hands to the other machines",
+    "baseline.md": "what this small run shows of the large one",
+    "compare.sh": "reads a log of this run and compares its step with the plan",
     "ds_config.hf.json": "the same with `auto` for what the Hugging Face trainer fills in",
     "ds_config.json": "configuration of DeepSpeed",
     "fsdp_plan.py": "module for the training script: mesh, layout, step",

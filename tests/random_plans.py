@@ -14,7 +14,7 @@ from shardwise.models import Stage, Strategy, Transformer
 from shardwise.plans import Plan
 
 MODELS = ("llama-3.1-8b", "llama-3.1-70b", "mixtral-8x7b", "deepseek-v3", "qwen3-14b", "gpt3-175b")
-OF_TARGET = {"torchtitan": ("llama-3.1-8b", "llama-3.1-70b", "llama-3.1-405b", "qwen3-32b")}
+OF_TARGET = {"torchtitan": ("llama-3.1-8b", "llama-3.1-70b", "qwen3-14b", "qwen3-32b")}
 
 
 def random_plans(target: str, number: int, seed: int = 0) -> Iterator[Plan]:

@@ -106,7 +106,7 @@ def fields(bundle: Bundle, file: Document, cards: int) -> dict[str, Any]:
 def _compiles_loss(options: Options) -> bool:
     """`compile.components`, which is model and loss where nothing is said."""
     said = options.bundle.argument("compile.components")
-    value = said.value if said is not None else options.file.get("compile.components")
+    value = ",".join(said.value).split(",") if said is not None else options.file.get("compile.components")
     return "loss" in (value if isinstance(value, list) else ["model", "loss"])
 
 

@@ -77,7 +77,7 @@ def _flags(chosen: TitanOptions) -> Iterator[str]:
             if isinstance(value, bool):
                 yield flag if value else f"--{section}.no_{name}"
             elif isinstance(value, list):
-                yield " ".join([flag, *value])
+                yield f"{flag} {','.join(value)}"
             else:
                 yield f"{flag} {shlex.quote(str(value))}"
 

@@ -54,6 +54,14 @@ def _value(name: str, values: list[str]) -> Any:
         return word
 
 
+@pytest.fixture(autouse=True)
+def engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Transformer Engine, asked only for its version."""
+    from packaging.version import Version
+
+    monkeypatch.setattr("megatron.core.utils.get_te_version", lambda: Version("2.8.0"))
+
+
 @pytest.mark.parametrize("index", range(4))
 def test_the_configuration_takes_what_the_plan_says(index: int, tmp_path: Path) -> None:
     """Ten random plans a time: its own checks of heads, stages, experts and recomputation pass."""

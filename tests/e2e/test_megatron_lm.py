@@ -32,18 +32,22 @@ def plans() -> list[Plan]:
 def told(plans: list[Plan], tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
     """What the client understands of each, and of one wrong list at the end."""
     if not CHECKOUT:
-        pytest.skip("MEGATRON_LM names no checkout of Megatron-LM (core_v0.16.1 runs on Python 3.10 and above)")
+        pytest.skip(
+            "MEGATRON_LM names no checkout of Megatron-LM (core_v0.16.1 runs on Python 3.10 and above)"
+        )
     pytest.importorskip("torch")
     folder = tmp_path_factory.mktemp("megatron")
-    cases = [
-        {"arguments": [*argv(plan, folder), *ONLY_HERE], "world": plan.strategy.world} for plan in plans
-    ]
+    cases = [{"arguments": [*argv(plan, folder), *ONLY_HERE], "world": plan.strategy.world} for plan in plans]
     wrong = [*argv(plans[0], folder), *ONLY_HERE, "--tensor-model-parallel-size", "3"]
     cases.append({"arguments": wrong, "world": plans[0].strategy.world})
     (folder / "cases.json").write_text(json.dumps(cases), encoding="utf-8")
     words = [sys.executable, str(STEPS), str(folder / "cases.json"), str(folder / "told.json")]
     done = subprocess.run(
-        words, env={**os.environ, "PYTHONPATH": os.pathsep.join([CHECKOUT, os.environ.get("PYTHONPATH", "")])}, capture_output=True, text=True, timeout=600
+        words,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([CHECKOUT, os.environ.get("PYTHONPATH", "")])},
+        capture_output=True,
+        text=True,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return list(json.loads((folder / "told.json").read_text(encoding="utf-8")))

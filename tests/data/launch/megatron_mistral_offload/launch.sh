@@ -8,8 +8,12 @@ export PYTHONPATH="$here${PYTHONPATH:+:$PYTHONPATH}"
 export PYTORCH_CUDA_ALLOC_CONF="${PYTORCH_CUDA_ALLOC_CONF:-expandable_segments:True}"
 export CUDA_DEVICE_MAX_CONNECTIONS="${CUDA_DEVICE_MAX_CONNECTIONS:-1}"
 source "$here/megatron_args.sh"
+SAVING=()
+if [ -n "${SAVE_DIR:-}" ]; then
+  SAVING=(--save "$SAVE_DIR" --load "$SAVE_DIR" --save-interval "${SAVE_INTERVAL:-500}")
+fi
 torchrun --nnodes=1 --nproc-per-node=8 \
   --standalone \
   "${TRAIN_SCRIPT:-pretrain_gpt.py}" \
-  "${MEGATRON_ARGS[@]}" \
+  "${MEGATRON_ARGS[@]}" "${SAVING[@]}" \
   "$@"
