@@ -8,6 +8,7 @@ from ..costs import Ledger, price_mixed
 from ..costs import price as price_strategies
 from ..costs.law import law
 from ..costs.ledger import LEFT_OUT
+from ..hardware import gemm_curve
 from ..models import Strategy
 from .plan import (
     Buckets,
@@ -140,7 +141,7 @@ def time_report(request: Request, strategy: Strategy, ledger: Ledger) -> TimeRep
         model_tflops_per_gpu=round(rate / 1e12, 3),
         mfu=round(rate / peak, 6),
         hfu=round(rate / peak * (1.0 + _repeated(strategy)), 6),
-        uncertainty=_uncertainty(request, step),
+        uncertainty=_uncertainty(request, strategy, ledger),
     )
 
 
@@ -151,12 +152,21 @@ def _repeated(strategy: Strategy) -> float:
     return (full / 3.0 + selective / 6.0) / strategy.layers
 
 
-def _uncertainty(request: Request, step: float) -> Uncertainty:
-    routed = any(kind.feed_forward.experts for kind in request.model.kinds)
-    width = law("interval_moe" if routed else "interval_default")
-    basis = "published runs of sources left out of the fit, " + ("mixture-of-experts" if routed else "dense")
+def _uncertainty(request: Request, strategy: Strategy, ledger: Ledger) -> Uncertainty:
+    """80 %: by the site's own left-out runs, else by published ones; never faster than products can be."""
+    step, site = ledger.step_ns / 1e9, request.cluster.site
+    if site is not None:
+        width, basis = site.interval, f"{site.runs} runs of the site {site.name}, left out in turn"
+    else:
+        routed = any(kind.feed_forward.experts for kind in request.model.kinds)
+        width = law("interval_moe" if routed else "interval_default")
+        word = "mixture-of-experts" if routed else "dense"
+        basis = f"published runs of sources left out of the fit, {word}"
+    least = ledger.limit_ns / 1e9 / gemm_curve(request.cluster.node.gpu, strategy.precision).e_max
     return Uncertainty(
-        low_seconds=round(step * (1.0 - width), 9), high_seconds=round(step * (1.0 + width), 9), basis=basis
+        low_seconds=round(min(max(step * (1.0 - width), least), step), 9),
+        high_seconds=round(step * (1.0 + width), 9),
+        basis=basis,
     )
 
 
