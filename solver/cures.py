@@ -16,6 +16,7 @@ from ..plans import Conflict, Cure, Request
 from ..plans.report import seconds
 from .feasible import feasible
 from .outcome import Found, Outcome
+from .points import padded
 from .search import Search
 
 MOST_NODES = 64
@@ -171,7 +172,7 @@ def _solved(request: Request, fields: dict[str, Any]) -> Outcome | None:
     """The search of the request with `fields` changed; None where nothing fits or a field cannot be so."""
     if not _fits(request, fields):
         return None
-    return Search(request.changed(fields), CURE_SECONDS).run()
+    return Search(padded(request.changed(fields)), CURE_SECONDS).run()
 
 
 def _more_nodes(request: Request, *also: Change) -> Cure | None:

@@ -15,6 +15,7 @@ from .engine import cp_model, new_solver
 from .leaf import Leaf
 from .lower import NEVER, layers_by_kind, time_bound
 from .options import row_options
+from .points import padded
 from .space import cut_by, rows
 from .uniform import uniform
 
@@ -32,6 +33,7 @@ def feasible(request: Request) -> bool | None:
     settled stage by stage by CP-SAT without an objective. Raises `InputError` for a rule outside the
     grammar.
     """
+    request = padded(request)
     deadline = request.limits.max_step_seconds
     limit = NEVER - 1 if deadline is None else int(deadline * 1e9)
     strategies = _allowed(request)

@@ -50,7 +50,7 @@ def plan(
     Same request, same answer.
     """
     tables = tables or Tables()
-    choose = request.choose
+    asked, choose = request, request.choose
     precisions = choose.precision or (default_precision(request),)
     request, told = padded_request(request, choose.context_parallel or (1,), precisions)
     uneven = plan_fragments if request.cluster.free else plan_mixed if request.cluster.others else None
@@ -61,7 +61,7 @@ def plan(
         return answer
     outcome = Search(request, time_limit, tables=tables).run()
     if outcome.best is None:
-        return no_plan(request, outcome) if outcome.proved else out_of_time(request, outcome)
+        return no_plan(asked, outcome) if outcome.proved else out_of_time(request, outcome)
     found = plan_of(request, outcome, writers)
     found = found.model_copy(update={"warnings": (*told, *found.warnings)})
     if not outcome.proved:

@@ -93,7 +93,7 @@ _ROWS = [
     _row("c019 52 heads", "gpt2-xl", H100, 8, 64, 1024, choose={"tensor_parallel": 8}),
     _row("tp 3", "llama-3.1-70b", H100, 64, 512, 8192, choose={"tensor_parallel": 3}),
     _row("more stages than layers", "llama-3.2-1b", H100, 32, 64, 2048, choose={"pipeline_parallel": 32}),
-    _row("c025 odd sequence", "llama-3.1-8b", H100, 8, 64, 4098, choose={"context_parallel": 8}),
+    _row("c025 a ring of three", "llama-3.1-8b", H100, 8, 64, 4096, choose={"context_parallel": 3}),
     _row("experts do not divide", "mixtral-8x7b", H100, 16, 64, 4096, choose={"expert_parallel": 16}),
     _row("context ring and a window", "gemma-2-9b", H100, 8, 64, 8192, choose={"context_parallel": 2}),
     _row("virtual stages", "llama-3.1-8b", H100, 16, 64, 4096,
