@@ -201,12 +201,24 @@ def _fits(request: Request, changes: dict[str, Any]) -> bool:
 def _value_to_set(field: str, value: Any, found: Found) -> str:
     """What to write after --set: for a freed knob or deadline what the best plan took."""
     table, _, name = field.partition(".")
+    if field == "choose.recompute":
+        return _recompute_to_set(found)
     if table == "choose" and name != "rules":
         taken = getattr(found.strategy, name)
         return str(taken).lower() if isinstance(taken, bool) else str(taken)
     if field == "limits.max_step_seconds":
         return str(-(-found.step_ns // 10**6) / 1000)
     return str(value)
+
+
+def _recompute_to_set(found: Found) -> str:
+    """The words its layers carry: one word alone makes every layer carry it."""
+    stages = found.strategy.stages
+    full = sum(stage.recompute_full_layers for stage in stages)
+    partly = sum(stage.recompute_selective_layers for stage in stages)
+    counts = {"none": found.strategy.layers - full - partly, "selective": partly, "full": full}
+    words = [word for word, count in counts.items() if count]
+    return words[0] if len(words) == 1 else "[" + ", ".join(f'"{word}"' for word in words) + "]"
 
 
 def _now(request: Request, field: str) -> str:
