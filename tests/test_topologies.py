@@ -113,6 +113,11 @@ def test_pairs_that_differ_are_completed_by_the_longest_path() -> None:
     assert any("taken as SYS" in note for note in found.notes)
 
 
+def test_a_raised_digit_is_no_number() -> None:
+    """A NUMA node of a broken paste that only looks like a number is not known."""
+    assert only(TWO.replace("16-31\t1", "16-31\t\u00b21")).numa == (0, None)
+
+
 def test_a_lost_header_is_said() -> None:
     """Rows alone: as many cards as the rows name."""
     found = only("\n".join(TWO.split("\n")[1:]))

@@ -135,7 +135,7 @@ def _row(blocks: list[_Block], words: list[str], cells: list[str]) -> None:
     block.rows[words[0]] = cells
     after = words[1 + len(cells) :]
     if met:
-        block.numa[int(met[1])] = int(after[1]) if len(after) > 1 and after[1].isdigit() else None
+        block.numa[int(met[1])] = int(after[1]) if len(after) > 1 and after[1].isdecimal() else None
 
 
 def _without_header(block: _Block, origin: str) -> None:
