@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field, field_validator
 
-from ..inputs import Frozen, InputError
+from ..inputs import Frozen
 from .quantity import bytes_of
 
 TierName = Literal["island", "node", "leaf", "spine"]
@@ -18,7 +18,7 @@ class Limits(Frozen):
     `memory_margin` is the share of usable card memory kept free; `tensor_parallel_within` the
     widest tier a tensor-parallel group may span; `max_step_seconds` a deadline for one optimizer
     step; `host_memory_bytes` the host memory of a node that may be used (bytes, or "1.5TB",
-    "512GiB"), None for all that the node has.
+    "512GiB"), None for all that the node has; `max_usd_per_hour` what the whole cluster may cost.
     """
 
     model_config = ConfigDict(strict=True)
@@ -27,6 +27,7 @@ class Limits(Frozen):
     tensor_parallel_within: TierName | None = None
     max_step_seconds: float | None = Field(default=None, gt=0, le=1e9)
     host_memory_bytes: int | None = Field(default=None, ge=1)
+    max_usd_per_hour: float | None = Field(default=None, gt=0, le=1e9)
 
     @field_validator("host_memory_bytes", mode="before")
     @classmethod
@@ -35,16 +36,9 @@ class Limits(Frozen):
 
 
 class Objective(Frozen):
-    """What is made as small as possible."""
+    """What is made as small as possible.
 
-    minimize: Literal["step_seconds", "usd_per_token"] = "step_seconds"
+    With `gpus` the fewest cards of the cluster that have a plan within every limit, and on these the fastest.
+    """
 
-    @field_validator("minimize", mode="before")
-    @classmethod
-    def _later(cls, value: Any) -> Any:
-        if value == "gpus":
-            raise InputError(
-                "objective.minimize", value, "objective", "is not available yet",
-                legal=["step_seconds", "usd_per_token"], code="not-available",
-            )  # fmt: skip
-        return value
+    minimize: Literal["step_seconds", "usd_per_token", "gpus"] = "step_seconds"

@@ -62,6 +62,25 @@ class Request(Frozen):
             check_targets(self.model, self.training.lora_targets)
         return self
 
+    @model_validator(mode="after")
+    def _has_price(self) -> Self:
+        limit = self.limits.max_usd_per_hour
+        if limit is not None and self.cluster.usd_per_hour is None:
+            reason = f"cannot be kept: the price of {self.cluster.name} is not known"
+            legal = ["give cluster.node.usd_per_hour"]
+            origin = self.origin("limits.max_usd_per_hour")
+            raise InputError("limits.max_usd_per_hour", limit, origin, reason, legal=legal)
+        return self
+
+    @model_validator(mode="after")
+    def _counted(self) -> Self:
+        cluster = self.cluster
+        if self.objective.minimize == "gpus" and (cluster.free or cluster.others):
+            reason = "counts cards of a cluster of equal, whole machines"
+            origin = self.origin("objective.minimize")
+            raise InputError("objective.minimize", "gpus", origin, reason, legal=["step_seconds"])
+        return self
+
     @field_validator("model", mode="before")
     @classmethod
     def _model(cls, value: Any) -> Any:

@@ -10,6 +10,7 @@
 | `master`, `close`, `search`, `outcome` | CP-SAT over the knobs; the end; the loop; its tally |
 | `judge`, `answer`, `notices`, `alternatives` | judged again; plans, warnings, other classes |
 | `feasible`, `members`, `clash`, `no_rows`, `reasons`, `cures` | why none: the clash in sentences, cures |
+| `fewest` | the fewest cards that have a plan |
 | `points`, `why`, `vary`, `curve`, `ladder` | what if: a forced change, cases, counts, levers |
 | `diagnose` | an out-of-memory message: the term that broke, changes that fit |
 | `engine`, `planner` | OR-Tools; the public face |

@@ -36,13 +36,14 @@ def versions() -> dict[str, str]:
     return found
 
 
-def proof(outcome: Outcome, found: Found) -> Proof:
+def proof(request: Request, outcome: Outcome, found: Found) -> Proof:
     """The certificate: what was considered and how each row fell out."""
     tally = outcome.tally
     bound = found.step_ns if outcome.proved else min(outcome.bound_ns or 0, found.step_ns)
     gap = (found.step_ns - bound) / found.step_ns
     words = (
         "no other choice of this search space is faster under this cost model"
+        + (", and no smaller number of cards has a plan" if request.objective.minimize == "gpus" else "")
         if outcome.proved
         else f"stopped by the time limit; nothing is faster than {seconds(bound)} s"
     )
@@ -75,7 +76,7 @@ def plan_of(request: Request, outcome: Outcome, writers: Writers | None) -> Plan
         time=time_report(request, found.strategy, ledger),
         traffic=traffic_report(ledger),
         cost=cost_report(request, ledger),
-        proof=proof(outcome, found),
+        proof=proof(request, outcome, found),
         buckets=bucket_report(ledger),
         warnings=notices(request, ledger, found.strategy),
     )

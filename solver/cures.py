@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import combinations
+from math import ceil
 from typing import Any
 
 from ..inputs import InputError
@@ -72,6 +73,8 @@ def _changes(request: Request, conflict: tuple[Conflict, ...]) -> Iterator[Chang
         yield from _faster(request)
     if "training.sequence_length" in limits:
         yield from _shorter(request)
+    if "limits.max_usd_per_hour" in limits:
+        yield from _cheaper(request)
     if limits & {"training.global_batch_size", "cluster.gpus"}:
         yield from _other_batches(request)
 
@@ -96,6 +99,8 @@ def _loosened(request: Request) -> Iterator[Change]:
     if limits.host_memory_bytes is not None:
         whole = request.cluster.node.host_memory_bytes
         yield "limits.host_memory_bytes", whole, "use all of the node's host memory"
+    if limits.max_usd_per_hour is not None:
+        yield "limits.max_usd_per_hour", None, "pay for the machines"
     if limits.memory_margin > 0:
         yield "limits.memory_margin", 0.0, "accept a risky fit: keep no memory free"
 
@@ -124,6 +129,15 @@ def _faster(request: Request) -> Iterator[Change]:
         for precision in ("fp8", "mxfp8"):
             if request.cluster.node.gpu.peak_flops_per_s(precision) is not None:
                 yield "choose.precision", precision, "multiply in 8 bits (prove convergence first)"
+
+
+def _cheaper(request: Request) -> Iterator[Change]:
+    """The most nodes that cost no more than allowed."""
+    hourly, most = request.cluster.usd_per_hour, request.limits.max_usd_per_hour
+    if hourly and most is not None and not request.cluster.others:
+        nodes = int(most / hourly * request.cluster.nodes)
+        if 0 < nodes < request.cluster.nodes:
+            yield "cluster.nodes", nodes, "take fewer nodes"
 
 
 def _shorter(request: Request) -> Iterator[Change]:
@@ -156,7 +170,7 @@ def _cured(request: Request, *changes: Change, new_gpus: int = 0) -> Cure | None
     if outcome is None or outcome.best is None:
         return None
     found = outcome.best
-    to = [_value_to_set(field, value, found) for field, value, _ in changes]
+    to = [_value_to_set(request, field, value, found) for field, value, _ in changes]
     return Cure(
         change=" and ".join(words for _, _, words in changes),
         set=",".join(f"{field}={value}" for (field, _, _), value in zip(changes, to, strict=True)),
@@ -198,7 +212,7 @@ def _fits(request: Request, changes: dict[str, Any]) -> bool:
         return False
 
 
-def _value_to_set(field: str, value: Any, found: Found) -> str:
+def _value_to_set(request: Request, field: str, value: Any, found: Found) -> str:
     """What to write after --set: for a freed knob or deadline what the best plan took."""
     table, _, name = field.partition(".")
     if field == "choose.recompute":
@@ -206,6 +220,8 @@ def _value_to_set(field: str, value: Any, found: Found) -> str:
     if table == "choose" and name != "rules":
         taken = getattr(found.strategy, name)
         return str(taken).lower() if isinstance(taken, bool) else str(taken)
+    if field == "limits.max_usd_per_hour":
+        return str(ceil(100 * (request.cluster.usd_per_hour or 0.0)) / 100)
     if field == "limits.max_step_seconds":
         return str(-(-found.step_ns // 10**6) / 1000)
     return str(value)

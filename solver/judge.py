@@ -6,6 +6,7 @@ from ..costs import Ledger
 from ..models import Strategy
 from ..plans import Request
 from ..plans.report import host_limit_bytes, limit_bytes, price
+from .space import affordable
 
 
 class Misjudged(RuntimeError):
@@ -34,6 +35,8 @@ def judge(request: Request, strategy: Strategy, step_ns: int) -> Ledger:
     deadline = request.limits.max_step_seconds
     if deadline is not None and ledger.step_ns > int(deadline * 1e9):
         faults.append("it misses the deadline")
+    if not affordable(request):
+        faults.append("its cluster costs too much an hour")
     if faults:
         raise Misjudged("; ".join(faults))
     return ledger

@@ -29,7 +29,7 @@ from .mixed_leaf import POOL, MixedLeaf, Shares, mixed_frontier, mixed_options
 from .options import RowOptions
 from .outcome import Found, Outcome, Tally
 from .search import ROW_SECONDS, Search
-from .space import cut_by, rows
+from .space import affordable, cut_by, rows
 
 
 @dataclass(frozen=True)
@@ -108,6 +108,7 @@ class MixedSearch:
         for request in self.requests:
             for mask in cut_by(request, common).values():
                 keep &= mask
+        keep &= affordable(self.request)
         self.tally.rule = int((~keep).sum())
         common = common.take(keep)
         width = common.data_parallel * common.tensor_parallel * common.context_parallel

@@ -24,6 +24,7 @@ from .answer import Writers, out_of_time, plan_of, versions
 from .clash import no_plan
 from .curve import curve
 from .feasible import feasible
+from .fewest import fewest
 from .fragments import plan_fragments
 from .ladder import ladder
 from .legal import breaches
@@ -43,7 +44,9 @@ def plan(
     writers: Writers | None = None,
     tables: Tables | None = None,
 ) -> Plan | NoPlan | OutOfTime:
-    """The fastest plan of `request` with its proof, or why there is none, or out of time.
+    """The best plan of `request` with its proof, or why there is none, or out of time.
+
+    With the objective `gpus` the plan's request has the cluster that was chosen.
 
     `time_limit` counts deterministic seconds. `writers` tells which launch targets can write a
     strategy. `tables` are kept for later questions. Raises `InputError` for a rule outside the grammar.
@@ -59,7 +62,11 @@ def plan(
         if isinstance(answer, Plan):
             return answer.model_copy(update={"warnings": (*told, *answer.warnings)})
         return answer
-    outcome = Search(request, time_limit, tables=tables).run()
+    if request.objective.minimize == "gpus":
+        request, outcome = fewest(request, time_limit, tables)
+        asked = request
+    else:
+        outcome = Search(request, time_limit, tables=tables).run()
     if outcome.best is None:
         return no_plan(asked, outcome) if outcome.proved else out_of_time(request, outcome)
     found = plan_of(request, outcome, writers)

@@ -75,6 +75,7 @@ _WORDS = {
     "training.optimizer": "the optimizer is {}",
     "choose.rules": 'the rule "{}" holds',
     "limits.max_step_seconds": "a step may take {} s",
+    "limits.max_usd_per_hour": "the cards may cost {} dollars an hour",
     "limits.tensor_parallel_within": "tensor parallel stays within one {}",
 }
 

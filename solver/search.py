@@ -17,7 +17,7 @@ from .level import Level, halved
 from .lower import NEVER, shape_bound, time_bound
 from .outcome import Entry, Outcome, Tally
 from .rules import Rule
-from .space import Space, cut_by
+from .space import Space, affordable, cut_by
 from .tables import Priced, Tables
 from .uniform import uniform
 
@@ -68,6 +68,9 @@ class Search:
         self.tally.rows = int(found.sizes.sum())
         self._charge(ROW_SECONDS * len(found.kind))
         self.legal = found.sizes
+        if not affordable(self.request):
+            self.tally.rule = self.tally.by_rule["limits.max_usd_per_hour"] = self.tally.rows
+            return found.take(np.arange(0))
         if not self.narrowed:
             return found
         every = found.rows(np.arange(len(found.kind)))

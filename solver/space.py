@@ -417,7 +417,15 @@ def cut_by(request: Request, strategies: Strategies) -> dict[str, Bools]:
         found = request.cluster.tiers().named(tier)
         inside = found.cards if found else _cards_below(request, tier)
         masks["limits.tensor_parallel_within"] = strategies.tensor_parallel <= inside
+    if request.limits.max_usd_per_hour is not None:
+        masks["limits.max_usd_per_hour"] = np.full(len(strategies), affordable(request))
     return masks
+
+
+def affordable(request: Request) -> bool:
+    """Whether the cluster costs no more an hour than the request allows."""
+    hourly, most = request.cluster.usd_per_hour, request.limits.max_usd_per_hour
+    return most is None or (hourly is not None and hourly <= most)
 
 
 def _cards_below(request: Request, tier: str) -> int:

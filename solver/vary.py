@@ -84,7 +84,9 @@ def _text(value: object) -> str:
 
 
 def _score(request: Request, row: CompareRow) -> float:
-    """What the objective makes small: seconds a token where batches differ, or dollars a token."""
+    """What the objective makes small: seconds a token where batches differ, dollars a token, or cards."""
+    if request.objective.minimize == "gpus":
+        return float(row.gpus)
     if request.objective.minimize == "usd_per_token" and row.usd_per_million_tokens is not None:
         return row.usd_per_million_tokens
     return 1.0 / row.tokens_per_second if row.tokens_per_second else float("inf")
@@ -97,6 +99,8 @@ def _margin(request: Request, order: Sequence[CompareRow]) -> tuple[bool | None,
     first, second = order[0], order[1]
     margin = round(100.0 * (_score(request, second) / _score(request, first) - 1.0), 4)
     assert first.high_seconds and second.low_seconds and first.step_seconds and second.step_seconds
+    if request.objective.minimize == "gpus":
+        return margin > 0, margin
     high = _score(request, first) * first.high_seconds / first.step_seconds
     low = _score(request, second) * second.low_seconds / second.step_seconds
     return high < low, margin

@@ -87,7 +87,7 @@ SETTINGS = [
     ("memory_margin=1", "limits.memory_margin"),
     ("max_step_seconds=-1", "limits.max_step_seconds"),
     ("host_memory_bytes=lots", "limits.host_memory_bytes"),
-    ("minimize=gpus", "objective.minimize"),
+    ("max_usd_per_hour=free", "limits.max_usd_per_hour"),
     ("tensor_paralel=4", "--set"),
     ("no-equals-sign", "--set"),
 ]

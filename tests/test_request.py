@@ -234,7 +234,7 @@ def test_changed_requests_are_checked_again(job: Path) -> None:
         ("tensor_parallel_within=room", "limits.tensor_parallel_within"),
         ("max_step_seconds=0", "limits.max_step_seconds"),
         ("host_memory_bytes=1.5XB", "limits.host_memory_bytes"),
-        ("minimize=gpus", "objective.minimize"),
+        ("max_usd_per_hour=0", "limits.max_usd_per_hour"),
         ("minimize=fun", "objective.minimize"),
     ],
 )

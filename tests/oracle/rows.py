@@ -12,7 +12,7 @@ from shardwise.models.strategy import Precision
 from shardwise.plans import Request
 
 from .trained import trains
-from .wishes import obeys, tensor_reach, wished
+from .wishes import obeys, paid_for, tensor_reach, wished
 
 
 class Row(NamedTuple):
@@ -63,6 +63,8 @@ def row_of(strategy: Strategy) -> Row:
 
 def every_row(request: Request) -> Iterator[Row]:
     """Every legal row that the request allows."""
+    if not paid_for(request):
+        return
     for row in _legal(request):
         if row.tensor_parallel > tensor_reach(request):
             continue

@@ -40,6 +40,12 @@ def tensor_reach(request: Request) -> int:
     return min(node.gpus if tier == "node" else node.island_size, cluster.gpus)
 
 
+def paid_for(request: Request) -> bool:
+    """Whether all machines together cost at most what an hour may cost."""
+    limit, each = request.limits.max_usd_per_hour, request.cluster.node.usd_per_hour
+    return limit is None or (each is not None and each * request.cluster.nodes <= limit)
+
+
 def card_kib(request: Request) -> int:
     """Memory of a card that a plan may use: what a process can allocate, less the margin, whole KiB."""
     return int((1.0 - request.limits.memory_margin) * request.cluster.node.gpu.memory_usable_bytes) // 1024
