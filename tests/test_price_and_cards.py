@@ -19,7 +19,7 @@ from shardwise.solver.tables import Tables
 
 pytestmark = pytest.mark.slow
 
-SEEDS = range(2000, 2016)
+SEEDS = range(2000, 2014)
 HOURLY = 24.0
 
 
@@ -56,7 +56,7 @@ def test_a_price_only_refuses() -> None:
 
 
 def test_fewest_cards_is_the_least_number_with_a_plan() -> None:
-    """Number by number against the exhaustive search, with a deadline that one number just meets."""
+    """Number by number against the exhaustive search, with deadlines missed, just met and easily met."""
     chosen = set()
     for seed in SEEDS:
         asked = priced(seed)
@@ -64,7 +64,7 @@ def test_fewest_cards_is_the_least_number_with_a_plan() -> None:
         own = brute(asked).step_ns
         if own is None:
             continue
-        for step in (own, own - 1):
+        for step in (own - 1, own, 4 * own):
             limit = {"limits.max_step_seconds": (step + 0.5) / 1e9}
             dated = asked.changed({**limit, "objective.minimize": "gpus"})
             sized, outcome = fewest(dated, None, Tables())
