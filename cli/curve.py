@@ -82,13 +82,13 @@ def counts_of(text: str) -> list[int]:
     found = _RANGE.fullmatch(text.strip())
     if found:
         low, high, step = int(found[1]), int(found[2]), int(found[3] or 0)
-        numbers = list(range(low, high + 1, step)) if step else []
+        numbers = list(range(low, high + 1, step)[: MOST_COUNTS + 1]) if step else []
         while not step and 0 < low <= high:
             numbers.append(low)
             low *= 2
     else:
         parts = text.split(",")
-        numbers = [int(part) for part in parts if part.strip().isdigit() and len(part.strip()) < 10]
+        numbers = [int(part) for part in parts if part.strip().isdecimal() and len(part.strip()) < 10]
         numbers = numbers if len(numbers) == len(parts) else []
     if not numbers or min(numbers) < 1 or len(numbers) > MOST_COUNTS:
         reason = f"must be counts, at most {MOST_COUNTS}: a list or a range"

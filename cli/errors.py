@@ -88,7 +88,9 @@ def finding_of(error: Exception) -> dict[str, Any]:
 
 def usage(error: TyperException, commands: Sequence[str]) -> dict[str, Any]:
     """The error object of a command line that cannot be read."""
-    message = " ".join(error.format_message().split())
+    from ..inputs import shorten
+
+    message = shorten(" ".join(error.format_message().split()), 300)
     option = getattr(error, "option_name", None)
     legal = sorted(getattr(error, "possibilities", None) or [])
     unknown = _COMMAND.match(error.format_message())

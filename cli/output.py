@@ -14,7 +14,10 @@ def refuse_taken(path: str, *, force: bool) -> None:
     """Refuses `path` before any work is done when something stands there and `force` is not given."""
     if not path.strip():
         raise InputError("output", path, "-o", "is empty", code="no-file")
-    if path == "-" or force:
+    if path == "-":
+        return
+    _refuse_closed(path)
+    if force:
         return
     try:
         taken = os.path.lexists(path) and not (os.path.isdir(path) and not os.listdir(path))
@@ -22,6 +25,21 @@ def refuse_taken(path: str, *, force: bool) -> None:
         raise InputError("output", path, "-o", f"cannot be written: {error}", code="output-exists") from None
     if taken:
         reason = "exists; nothing is overwritten without --force"
+        raise InputError("output", path, "-o", reason, code="output-exists")
+
+
+def _refuse_closed(path: str) -> None:
+    """Refuses `path` where the nearest folder above it that exists is none, or takes no files."""
+    try:
+        above = Path(path).absolute().parent
+        while not os.path.lexists(above):
+            above = above.parent
+        reason = "may not be written in" if above.is_dir() else "is not a folder"
+        closed = not (above.is_dir() and os.access(above, os.W_OK | os.X_OK))
+    except (OSError, ValueError) as error:
+        raise InputError("output", path, "-o", f"cannot be written: {error}", code="output-exists") from None
+    if closed:
+        reason = f"cannot be written: {above} {reason}"
         raise InputError("output", path, "-o", reason, code="output-exists")
 
 

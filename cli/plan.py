@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,6 +14,8 @@ from .progress import working
 from .voice import Voice
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ..plans import Outcome, Plan, Request
 
 
@@ -125,7 +128,7 @@ def _with_plan(
     """Shows and writes a plan; launch files are made before anything is printed or written."""
     from ..plans import as_json
     from .emit import launch_files, refused
-    from .output import as_text, write_all, write_file
+    from .output import as_text
     from .plan_text import plan_text
 
     files: dict[str, str] = {}
@@ -135,20 +138,28 @@ def _with_plan(
             return refused(made, voice)
         files = made.files
     text = as_json(plan)
-    to_file = output not in (None, "-")
+    written = _written(output, text, files, emit, force) if output and output != "-" else []
     if voice.as_json or output == "-":
         voice.data(text)
     else:
         voice.data(plan_text(plan, top, voice.verbose))
-    if output and to_file and not emit and output.lower().endswith(".json"):
-        write_file(output, text, force=force)
-        voice.note(f"wrote {output}")
-    elif output and to_file:
-        for path in write_all(output, {"plan.json": text, **files}, force=force):
-            voice.note(f"wrote {path}")
-    elif files and not voice.as_json and output is None:
+    for path in written:
+        voice.note(f"wrote {path}")
+    if files and not voice.as_json and output is None:
         voice.data("\n" + as_text(files))
     return _closing(plan, voice, emit, output, strict)
+
+
+def _written(
+    output: str, text: str, files: dict[str, str], emit: str | None, force: bool
+) -> Sequence[str | Path]:
+    """Writes the plan alone where `output` is named as JSON, else a folder; the paths written."""
+    from .output import write_all, write_file
+
+    if emit or not output.lower().endswith(".json"):
+        return write_all(output, {"plan.json": text, **files}, force=force)
+    write_file(output, text, force=force)
+    return [output]
 
 
 def _closing(plan: Plan, voice: Voice, emit: str | None, output: str | None, strict: bool) -> int:

@@ -16,9 +16,9 @@ WIDTH, WIDEST = 80, 120
 def width() -> int:
     """Columns to write in: those of the terminal (or COLUMNS), from 60 to `WIDEST`; `WIDTH` in a pipe."""
     asked = os.environ.get("COLUMNS", "")
-    if not asked.isdigit() and not sys.stdout.isatty():
+    if not asked.isdecimal() and not sys.stdout.isatty():
         return WIDTH
-    columns = int(asked) if asked.isdigit() else shutil.get_terminal_size((WIDTH, 24)).columns
+    columns = int(asked) if asked.isdecimal() else shutil.get_terminal_size((WIDTH, 24)).columns
     return min(max(columns, 60), WIDEST)
 
 

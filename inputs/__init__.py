@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .error import InputError
+from .error import InputError, shorten
 from .files import read_json, read_text, write_folder
 from .names import nearest
 
 if TYPE_CHECKING:
     from .frozen import Frozen
 
-__all__ = ["Frozen", "InputError", "nearest", "read_json", "read_text", "write_folder"]
+__all__ = ["Frozen", "InputError", "nearest", "read_json", "read_text", "shorten", "write_folder"]
 
 
 def __getattr__(name: str) -> Any:

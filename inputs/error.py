@@ -11,7 +11,7 @@ class InputError(ValueError):
     Raised by readers and validators, never by the search: an outcome without a plan is a value.
 
     Attributes: `code` a stable kebab-case word; `field` the dotted field of the request or the key
-    of the file; `value` what was met, shortened; `origin` where it stood (``job.toml:9``,
+    of the file; `value` what was met; `origin` where it stood (``job.toml:9``,
     ``--nodes``, ``default``); `legal` the nearest legal values, best first; where more are legal than are
     listed the message says so.
 
@@ -30,9 +30,9 @@ class InputError(ValueError):
         code: str = "bad-value",
     ) -> None:
         self.code = code
-        self.field = field
+        self.field = shorten(field)
         self.value = shorten(value)
-        self.origin = origin
+        self.origin = shorten(origin, 240)
         self.reason = reason
         self.legal = legal if isinstance(legal, list) else list(legal)
         super().__init__(self.message)

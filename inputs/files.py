@@ -104,28 +104,21 @@ def write_folder(folder: Path, files: Mapping[str, str], *, force: bool) -> list
     one or the new one. Without `force` an existing, non-empty `folder` is refused.
     """
     folder = Path(folder)
-    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
-        raise InputError("output", str(folder), "-o", "is not a folder", code="output-exists")
-    if folder.is_dir() and any(folder.iterdir()) and not force:
-        raise InputError(
-            "output",
-            str(folder),
-            "-o",
-            "exists; nothing is overwritten without --force",
-            code="output-exists",
-        )
     try:
+        if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+            raise InputError("output", str(folder), "-o", "is not a folder", code="output-exists")
+        if folder.is_dir() and any(folder.iterdir()) and not force:
+            reason = "exists; nothing is overwritten without --force"
+            raise InputError("output", str(folder), "-o", reason, code="output-exists")
         folder.parent.mkdir(parents=True, exist_ok=True)
         fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+        try:
+            for name, text in files.items():
+                (fresh / name).write_text(text, encoding="utf-8")
+            fresh.chmod(0o755)
+            put(fresh, folder)
+        finally:
+            shutil.rmtree(fresh, ignore_errors=True)
     except OSError as error:
         raise InputError("output", str(folder), "-o", f"cannot be written: {error.strerror}") from None
-    try:
-        for name, text in files.items():
-            (fresh / name).write_text(text, encoding="utf-8")
-        fresh.chmod(0o755)
-        put(fresh, folder)
-    except OSError as error:
-        raise InputError("output", str(folder), "-o", f"cannot be written: {error.strerror}") from None
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)
     return [folder / name for name in files]

@@ -129,7 +129,7 @@ def whole(value: object, field: str, where: str) -> int:
     """
     if isinstance(value, int) and not isinstance(value, bool):
         return value
-    if isinstance(value, str) and len(value) < 20 and value.lstrip("+-").isdigit():
+    if isinstance(value, str) and len(value) < 20 and value.lstrip("+-").isdecimal():
         return int(value)
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         return int(value)

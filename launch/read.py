@@ -46,12 +46,16 @@ def read_config(documents: Sequence[Document], request: Request) -> Read:
     file = bundle.of(client)
     assert file is not None
     found = _fields(client, bundle, file, request)
-    assumed = {key: int(v) if key in NUMBERS and v.isdigit() else v for key, v in bundle.assumed().items()}
+    assumed = {key: _counted(value) if key in NUMBERS else value for key, value in bundle.assumed().items()}
     strategy = read_strategy(
         {**found, **assumed}, request.model, file.name, request.training, request.cluster.gpus
     )
     _same_batch(strategy, request, file)
     return Read(strategy, client, file)
+
+
+def _counted(value: str) -> int | str:
+    return int(value) if value.isdecimal() and len(value) < 20 else value
 
 
 def _fields(client: Client, bundle: Bundle, file: Document, request: Request) -> dict[str, Any]:

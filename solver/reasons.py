@@ -61,7 +61,7 @@ def phrase(member: Conflict) -> str:
         return f"{100 * float(value):.0f} % of the card stay free {origin}"
     if member.limit in (CARD, HOST, "limits.host_memory_bytes"):
         return f"{'a card' if member.limit == CARD else 'a host'} offers {gib(int(value))} {origin}"
-    number = f"{int(value):,}" if value.isdigit() else value
+    number = f"{int(value):,}" if value.isdecimal() else value
     if value == "1" and member.limit in _ONE:
         return f"{_ONE[member.limit]} {origin}"
     return f"{_WORDS.get(member.limit, name + ' is {}').format(number)} {origin}"

@@ -43,6 +43,7 @@ def refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, A
     assert code == 2, (text.out, text.err)
     assert text.out == ""
     assert text.err.count("\n") == 1
+    assert len(text.err) < 1000
     assert text.err.startswith("error: ")
     assert "Traceback" not in text.err
     code = main([words[0], "--json", *words[1:]])
@@ -90,6 +91,7 @@ SETTINGS = [
     ("max_usd_per_hour=free", "limits.max_usd_per_hour"),
     ("tensor_paralel=4", "--set"),
     ("no-equals-sign", "--set"),
+    (f"cluster.{'x' * 10_000}=1", "--set"),
 ]
 
 
@@ -227,6 +229,10 @@ def test_bad_configs(change: dict[str, Any], folder: Path, capsys: pytest.Captur
         (["emit", "nope.json", "--to", "deepspeed"], "plan"),
         (["emit", "job.toml", "--to", "deepspeed"], "plan"),
         (["emit", "config.json", "--to", "deepspeed"], "plan.schema_version"),
+        (["curve", "job.toml", "--gpus", "²"], "gpus"),
+        (["curve", "job.toml", "--gpus", "1..999999999:1"], "gpus"),
+        (["curve", "job.toml", "--gpus", "8..1"], "gpus"),
+        (["plan", "job.toml", "x" * 10_000], "command line"),
     ],
 )
 def test_bad_command_lines(
@@ -310,6 +316,23 @@ def test_nothing_is_overwritten(taken: str, folder: Path, capsys: pytest.Capture
     assert (told["field"], told["origin"]) == ("output", "-o")
     kept = place if taken == "a file" else place / "mine"
     assert kept.read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    "place", ["job.toml/out", "loop/out", "\0", "/proc/out", "x" * 300, "x" * 5000, f"{'x' * 300}/out.json"]
+)
+def test_a_place_that_takes_no_files(place: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Below a file, round in a loop, too long a name: one message before anything is shown."""
+    (folder / "loop").symlink_to("loop")
+    told = refused(["plan", "job.toml", "-o", place, "--force"], capsys)
+    assert (told["field"], told["origin"]) == ("output", "-o")
+    assert sorted(path.name for path in folder.iterdir()) == ["config.json", "job.toml", "loop"]
+
+
+def test_a_page_needs_a_count_of_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is no count of columns is as if nothing were asked."""
+    monkeypatch.setenv("COLUMNS", "²")
+    assert main(["list", "models"]) == 0
 
 
 def test_a_defect_is_told_as_ours(

@@ -95,7 +95,7 @@ def unlike(value: object, kind: str) -> str:
         return ""
     if "|" in bare:
         words = bare.split("|")
-        digits = all(word.isdigit() for word in words)
+        digits = all(word.isdecimal() for word in words)
         fits = (isinstance(value, int) and not isinstance(value, bool)) if digits else isinstance(value, str)
         return "" if fits and str(value) in words else f"must be one of {', '.join(words)}"
     number = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
@@ -121,12 +121,12 @@ def _example(value: object, kind: str) -> str:
         return value
     if "|" in bare:
         close = nearest(str(value), bare.split("|"), 1)[0]
-        return close if close.isdigit() else json.dumps(close)
+        return close if close.isdecimal() else json.dumps(close)
     return {"text": '"..."', "count": "1", "int0": "0", "number0": "1.0", "share": "1.0"}[bare]
 
 
 def _number(text: str) -> object:
     try:
-        return int(text) if text.lstrip("+-").isdigit() else float(text)
+        return int(text) if text.lstrip("+-").isdecimal() else float(text)
     except ValueError:
         return text

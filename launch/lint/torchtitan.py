@@ -50,7 +50,7 @@ def _number(document: Document, option: str) -> int | None:
     if document.kind == "script":
         values = document.values["arguments"].get(option, [])
         text = values[0] if values else ""
-        return int(text) if text.lstrip("-").isdigit() and len(text) < 12 else None
+        return int(text) if text.lstrip("-").isdecimal() and len(text) < 12 else None
     value = document.get(option)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 

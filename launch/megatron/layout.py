@@ -15,6 +15,9 @@ from ...models.strategy import Strategy
 _PART = re.compile(r"\(([^()]+)\)\*(\d+)|([^()]+)")
 _LETTER = re.compile(r"([EtL])(?:\*(\d+))?")
 
+MOST_DIGITS = 4
+"""Digits of a count of repeats: a part is spelt out in memory that often."""
+
 
 def uneven(strategy: Strategy) -> bool:
     """Whether the stages differ in layers, so that the layout must be spelt out."""
@@ -54,6 +57,8 @@ def layers_of(text: str) -> list[int]:
     pieces = list(_PART.finditer(text))
     if "".join(match[0] for match in pieces) != text:
         raise ValueError(f"{text!r} is no pipeline layout")
+    if max((len(match[2] or "") for match in pieces), default=0) > MOST_DIGITS:
+        raise ValueError(f"{text[:80]!r} is no pipeline layout: it repeats a part too often")
     flat = "".join(match[1] * int(match[2]) if match[1] else match[3] for match in pieces)
     found = [_LETTER.findall(chunk) for chunk in flat.split("|")]
     plain = "|".join("".join(f"{letter}*{n}" if n else letter for letter, n in chunk) for chunk in found)
