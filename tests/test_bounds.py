@@ -18,7 +18,7 @@ from oracle.rows import Row
 from shardwise.costs.columns import NAMES, Ints
 from shardwise.hardware import Cluster
 from shardwise.plans import Request
-from shardwise.solver import close, search
+from shardwise.solver import close, search, tables
 from shardwise.solver.bounds import can_fit, levels, within
 from shardwise.solver.coefficients import Coefficients
 from shardwise.solver.frontier import Breakpoint, frontier, row_bound
@@ -210,7 +210,8 @@ def _bounds_one_percent_higher(name: str, monkeypatch: pytest.MonkeyPatch) -> No
 
         monkeypatch.setattr(search, name, raised)
     else:
-        monkeypatch.setattr(search, name, lambda rows_: _higher(time_bound(rows_), 1))
+        for room in (search, tables):
+            monkeypatch.setattr(room, name, lambda rows_: _higher(time_bound(rows_), 1))
 
 
 @pytest.mark.parametrize("name", ["shape_bound", "time_bound", "levels", "row_bound"])

@@ -133,7 +133,7 @@ def searched(monkeypatch: pytest.MonkeyPatch) -> Callable[[object], None]:
 def launched(monkeypatch: pytest.MonkeyPatch) -> None:
     """A launch room that writes two files for deepspeed and refuses everything else."""
 
-    def emit(plan: Plan, target: str) -> dict[str, str]:
+    def emit(plan: Plan, target: str, beside: object = None) -> dict[str, str]:
         if target != "deepspeed":
             raise Refused(target, "deepspeed", Objection("zero_stage", 3, "it cannot shard this"))
         return {"ds_config.json": "{}\n", "run.sh": "go\n"}
