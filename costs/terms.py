@@ -78,6 +78,8 @@ class Frame:
     in_flight: Ints
     first: Bools
     last: Bools
+    known: dict[int, tuple[Term, Ints]] = field(default_factory=dict, repr=False, compare=False)
+    """Values already asked for, by the identity of their terms, which are kept with them."""
 
     @cached_property
     def whole(self) -> bool:
@@ -86,6 +88,13 @@ class Frame:
         if int(self.chunks.max(initial=1)) == 1:
             return True
         return not any((part % self.chunks[:, None, None]).any() for part in parts)
+
+    def value(self, term: Term) -> Ints:
+        """`evaluate` of a term, kept for whoever asks for another stage."""
+        known = self.known.get(id(term))
+        if known is None:
+            known = self.known[id(term)] = term, evaluate(term, self)
+        return known[1]
 
     @classmethod
     def of(cls, counts: Counts, chunks: Ints, in_flight: Ints) -> Frame:
@@ -164,7 +173,7 @@ def by_name(terms: Sequence[Term], frame: Frame, row: int, stage: int) -> dict[s
     """Named values of one stage of one row; terms of one name add up, zeros are left out."""
     found: dict[str, int] = {}
     for term in terms:
-        found[term.name] = found.get(term.name, 0) + int(evaluate(term, frame)[row, stage])
+        found[term.name] = found.get(term.name, 0) + int(frame.value(term)[row, stage])
     return {name: value for name, value in found.items() if value}
 
 

@@ -8,7 +8,8 @@
 | `even`, `uniform` | plans of even stages: first incumbents |
 | `table`, `options`, `frontier`, `leaf` | what a stage may hold; the cut; CP-SAT over the stages of a row |
 | `master`, `close`, `search`, `outcome` | CP-SAT over the knobs; the end; the loop; its tally |
-| `judge`, `answer`, `notices`, `alternatives` | judged again; plans, warnings, other classes |
+| `judge`, `answer`, `notices` | judged again; plans, warnings |
+| `alternatives`, `folk` | other classes, the rule of thumb |
 | `feasible`, `members`, `clash`, `no_rows`, `reasons`, `cures` | why none: the clash in sentences, cures |
 | `fewest` | the fewest cards that have a plan |
 | `points`, `why`, `vary`, `curve`, `ladder` | what if: a forced change, cases, counts, levers |

@@ -10,11 +10,10 @@ from ..models.divisors import legal_degrees
 from ..models.strategy import BACKENDS
 from ..plans import Alternative, Offer, Plan, Request
 from ..plans.report import seconds
-from .bounds import can_fit
-from .coefficients import Coefficients, capacity_kib
+from .coefficients import capacity_kib
+from .folk import even_plan
 from .outcome import Found
 from .search import Search
-from .space import rows
 from .tables import Tables
 
 ASIDE_SECONDS = 20.0
@@ -73,7 +72,7 @@ def _classes(request: Request, plan: Plan, tables: Tables | None) -> Iterator[Al
 
 
 def rule_of_thumb(request: Request, tables: Tables | None = None) -> Found | None:
-    """What people try first: TP in the island, then PP, then ZeRO-1; DP with ZeRO-2 on one node."""
+    """What people try first: TP in the island, even stages, ZeRO-1; DP with ZeRO-2 on one node."""
     allowed = request.choose.backend or BACKENDS
     if request.cluster.nodes == 1 and "deepspeed" in allowed:
         one_node = {
@@ -97,23 +96,10 @@ def rule_of_thumb(request: Request, tables: Tables | None = None) -> Found | Non
         "choose.micro_batch_size": [1],
         "choose.offload_optimizer": "none",
     }
-    for stages in _stages_that_fit(request, fixed):
-        found = best(request, {**fixed, "choose.pipeline_parallel": [stages]}, tables=tables)
-        if found is not None:
-            return found
-    return None
-
-
-def _stages_that_fit(request: Request, fixed: Mapping[str, Any]) -> list[int]:
-    """Numbers of stages for which some row is not proved too large, ascending."""
     try:
-        changed = request.changed(fixed)
+        return even_plan(request.changed(fixed))
     except InputError:
-        return []
-    some = Coefficients(changed, rows(changed))
-    if not len(some.strategies):
-        return []
-    return sorted(set(some.strategies.pipeline_parallel[can_fit(some)].tolist()))
+        return None
 
 
 def offers(request: Request, plan: Plan, tables: Tables | None = None) -> tuple[Offer, ...]:
