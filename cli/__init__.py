@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 
@@ -20,6 +21,7 @@ __all__ = ["main"]
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs `argv` (default: the process's own) and returns the exit code of `cli.errors`."""
+    _open_closed()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
@@ -33,3 +35,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     from .app import run
 
     return run(words)
+
+
+def _open_closed() -> None:
+    """A standard stream that the shell closed reads as empty and takes everything."""
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            mode = "r" if name == "stdin" else "w"
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115

@@ -8,6 +8,7 @@
 | 3 | a limit stopped the search before any plan |
 | 70 | a defect of this program (`SHARDWISE_TRACEBACK=1` shows where) |
 | 130 | interrupted |
+| 141 | the reader of a pipe went away |
 """
 
 from __future__ import annotations
@@ -17,11 +18,14 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 if TYPE_CHECKING:
     from typer.exceptions import TyperException
+
+    from ..inputs import InputError
 
 OK, NO, USAGE, STOPPED, DEFECT, PIPE, INTERRUPTED = 0, 1, 2, 3, 70, 141, 130
 
@@ -42,16 +46,38 @@ def guarded(body: Callable[[], int], words: Sequence[str], commands: Sequence[st
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
+        return PIPE
+    except SystemExit as error:
+        if not isinstance(error.__context__, BrokenPipeError):
+            raise
+        _drop_output()  # typer turns a closed pipe into exit 1, which is the answer NO of ours
         return PIPE
     except Exception as error:
         if _of_typer(error):
             return _tell_usage(error, words, commands)
         if os.environ.get("SHARDWISE_TRACEBACK"):
             raise
+        if isinstance(error, OSError) and error.filename is None:  # of a stream: files have names
+            _drop_output()
+            tell(finding_of(_unsaid(error)), as_json=False)
+            return USAGE
         finding = finding_of(error)
         tell(finding, "--json" in words)
         return DEFECT if finding["code"] == "defect" else USAGE
+
+
+def _drop_output() -> None:
+    """Points standard output at nothing, so that the flush at exit does not fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _unsaid(error: OSError) -> InputError:
+    """An answer that the standard output did not take."""
+    from ..inputs import InputError
+
+    reason = f"cannot be written: {error.strerror or error}"
+    return InputError("output", "-", "standard output", reason, code="output-exists")
 
 
 def _of_typer(error: Exception) -> TypeGuard[TyperException]:
@@ -113,9 +139,16 @@ def usage(error: TyperException, commands: Sequence[str]) -> dict[str, Any]:
 
 
 def tell(finding: dict[str, Any], as_json: bool) -> None:
-    """Prints an error object: JSON on standard output, or one line on standard error."""
+    """Prints an error object: JSON on standard output, or one line on standard error.
+
+    JSON that the standard output does not take becomes the line.
+    """
     if as_json:
-        print(json.dumps({"error": finding}, sort_keys=True, indent=2))
-        return
+        try:
+            print(json.dumps({"error": finding}, sort_keys=True, indent=2), flush=True)
+            return
+        except OSError:
+            _drop_output()
     line = "".join(c if c.isprintable() else "?" for c in finding["message"])
-    print(f"error: {line}", file=sys.stderr)
+    with suppress(OSError):
+        print(f"error: {line}", file=sys.stderr)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -351,6 +354,40 @@ def test_a_defect_is_told_as_ours(
     monkeypatch.setenv("SHARDWISE_TRACEBACK", "1")
     with pytest.raises(KeyError):
         main(["list", "models"])
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "told"),
+    [
+        ("list models >&-", 0, ""),
+        ("list models >/dev/full", 2, "output = - (from standard output): cannot be written"),
+        ("list models --json >/dev/full", 2, "output = - (from standard output): cannot be written"),
+        ("--help >/dev/full", 2, "output = - (from standard output): cannot be written"),
+        ("list nosuch --json >/dev/full", 2, "kind = nosuch (from argument)"),
+        ("list nosuch 2>&-", 2, ""),
+        ("emit - --to deepspeed <&-", 2, "plan = - (from stdin): is empty"),
+    ],
+)
+def test_streams_that_are_closed_or_full(line: str, code: int, told: str, tmp_path: Path) -> None:
+    """What no stream takes is one message, or none where none can be heard; never a traceback."""
+    program = f'"{sys.executable}" -c "import sys; from shardwise.cli import main; sys.exit(main())" {line}'
+    ran = subprocess.run(["bash", "-c", program], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert ran.returncode == code, ran.stderr
+    assert told in ran.stderr
+    assert ran.stderr.count("\n") == bool(told)
+
+
+@pytest.mark.parametrize("line", ["list models", "list models --json", "explain", "--help"])
+def test_a_reader_that_goes_away(line: str) -> None:
+    """Exit 141 and silence: neither an answer of ours nor a traceback."""
+    read, write = os.pipe()
+    os.close(read)
+    program = [sys.executable, "-c", "import sys; from shardwise.cli import main; sys.exit(main())"]
+    ran = subprocess.run(
+        [*program, *line.split()], stdout=write, stderr=subprocess.PIPE, text=True, check=False
+    )
+    os.close(write)
+    assert (ran.returncode, ran.stderr) == (141, "")
 
 
 def test_interruption_is_quiet(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
