@@ -212,7 +212,7 @@ def _origin(origin: Origin, field: str) -> str:
 def _count(value: object, field: str, origin: Origin, most: int) -> int:
     """`value` as a whole number in 1..most, or one `InputError`."""
     where = _origin(origin, field)
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    if isinstance(value, bool | type) or not hasattr(value, "__index__"):
         raise InputError(field, value, where, "must be a whole number", legal=["1"])
     count = index(value)
     if not 1 <= count <= most:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from ..inputs import InputError, nearest
+from ..inputs import InputError, nearest, shorten
 from .facts import facts
 from .gpu import Gpu
 
@@ -25,7 +25,7 @@ def known(name: object, catalogue: dict[str, Any], field: str, origin: str) -> s
     """The key of `name` in `catalogue` (keys are lower case), or one `InputError`."""
     key = name.strip().lower() if isinstance(name, str) else ""
     if key not in catalogue:
-        spelled = nearest(str(name), (entry.name for entry in catalogue.values()))
+        spelled = nearest(shorten(name), (entry.name for entry in catalogue.values()))
         raise InputError(field, name, origin, "is not in the catalogue", legal=spelled, code="unknown-name")
     return key
 

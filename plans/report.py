@@ -9,6 +9,7 @@ from ..costs import price as price_strategies
 from ..costs.law import law
 from ..costs.ledger import LEFT_OUT
 from ..hardware import gemm_curve
+from ..inputs import InputError
 from ..models import Strategy
 from .plan import (
     Buckets,
@@ -25,8 +26,17 @@ from .plan import (
 from .request import Request
 
 
+def refuse_other(value: object, kind: type) -> None:
+    """Refuses an argument that is no `kind`, which names the argument."""
+    if not isinstance(value, kind):
+        raise InputError(kind.__name__.lower(), value, "argument", f"must be a {kind.__name__}")
+
+
 def price(request: Request, strategies: Sequence[Strategy]) -> list[Ledger]:
     """The ledger of each strategy for the request's model, job and cluster."""
+    refuse_other(request, Request)
+    for strategy in strategies:
+        refuse_other(strategy, Strategy)
     priced = price_mixed if request.cluster.others else price_strategies
     return priced(request.model, request.training, request.cluster, strategies)
 

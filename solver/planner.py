@@ -14,6 +14,7 @@ from ..plans.report import (
     host_verdict,
     memory_report,
     price,
+    refuse_other,
     seconds,
     time_report,
     traffic_report,
@@ -52,6 +53,8 @@ def plan(
     strategy. `tables` are kept for later questions. Raises `InputError` for a rule outside the grammar.
     Same request, same answer.
     """
+    refuse_other(request, Request)
+    _refuse_limit(time_limit)
     tables = tables or Tables()
     asked, choose = request, request.choose
     precisions = choose.precision or (default_precision(request),)
@@ -147,6 +150,14 @@ def _priceable(request: Request, strategy: Strategy) -> None:
         )
 
 
+def _refuse_limit(time_limit: object) -> None:
+    """Refuses what is no positive number of seconds, nor None."""
+    number = isinstance(time_limit, int | float) and not isinstance(time_limit, bool)
+    if time_limit is not None and not (number and 0 < time_limit <= 1e9):  # type: ignore[operator]
+        reason = "must be a positive number of seconds, at most 1e9"
+        raise InputError("time_limit", time_limit, "argument", reason, legal=["10"])
+
+
 class Planner:
     """Questions about one cluster. Keeps tables of earlier questions, a bounded number; thread-safe."""
 
@@ -155,6 +166,7 @@ class Planner:
         self._tables = Tables()
 
     def _on(self, request: Request) -> Request:
+        refuse_other(request, Request)
         return (
             request
             if request.cluster == self.cluster

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+import shardwise
 from shardwise.hardware import Cluster
 from shardwise.inputs import InputError
 from shardwise.inputs.lines import json_lines, toml_lines
@@ -368,3 +371,31 @@ def test_choose_keeps_a_fixed_order() -> None:
     other = Choose.model_validate({"recompute": ["none", "full"], "tensor_parallel": (2, 4)})
     assert one == other
     assert Choose.model_validate_json(one.model_dump_json()) == one
+
+
+FACE: Any = shardwise
+"""The library as a caller without types sees it."""
+
+
+@pytest.mark.parametrize(
+    ("asked", "field"),
+    [
+        (lambda request: FACE.plan(None), "request"),
+        (lambda request: FACE.plan({"model": "llama-3.1-8b"}), "request"),
+        (lambda request: FACE.plan(request, time_limit=""), "time_limit"),
+        (lambda request: FACE.plan(request, time_limit=float("nan")), "time_limit"),
+        (lambda request: FACE.plan(request, time_limit=10**5000), "time_limit"),
+        (lambda request: FACE.plan(request, time_limit=0), "time_limit"),
+        (lambda request: FACE.price(None, []), "request"),
+        (lambda request: FACE.price(request, None), "strategy"),
+        (lambda request: FACE.Planner(request.cluster).plan(None), "request"),
+        (lambda request: FACE.Cluster.preset(10**5000), "cluster.preset"),
+        (lambda request: FACE.Cluster.preset("dgx-h100", nodes=int), "cluster.nodes"),
+    ],
+)
+def test_wrong_types_in_python(asked: Callable[[Request], object], field: str, job: Path) -> None:
+    """What is no request, strategy, count or limit is the one error, as it is in a file."""
+    request = read_request(str(job))
+    with pytest.raises(InputError) as told:
+        asked(request)
+    assert told.value.field == field
