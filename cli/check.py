@@ -24,7 +24,12 @@ def check(
         list[str] | None, typer.Argument(metavar="[FILE]...", help="More files after --config.")
     ] = None,
     strategy: Annotated[
-        str | None, typer.Option("--strategy", metavar="S.json", help="A strategy; backend is enough.")
+        str | None,
+        typer.Option(
+            "--strategy",
+            metavar="S.json",
+            help='A strategy, such as {"backend": "deepspeed", "zero_stage": 2}.',
+        ),
     ] = None,
     plan: Annotated[
         str | None, typer.Option("--plan", metavar="PLAN.json", help="The strategy of a plan.")
@@ -125,7 +130,8 @@ def _given(strategy: str | None, plan: str | None, request: Request) -> Strategy
     from ..plans.raw import read_source
 
     if (strategy is None) == (plan is None):
-        reason = "give --strategy, --plan or --config" if strategy is None else "contradicts --plan: give one"
+        asked = "`check` judges what you have: give --strategy S.json, --plan PLAN.json or --config FILE"
+        reason = asked if strategy is None else "contradicts --plan: give one"
         raise InputError("strategy", strategy or "nothing", "--strategy", reason, code="contradiction")
     if plan is not None:
         return read_plan(plan).strategy
@@ -138,9 +144,7 @@ def _verdict(found: Check, voice: Voice, strict: bool) -> int:
     """Warnings on standard error and the exit code."""
     from .words import risk
 
-    if not voice.as_json:
-        for warning in found.warnings:
-            voice.warn(warning.message, warning.hint)
+    voice.warnings(found.warnings)
     if found.verdict == "does_not_fit" or found.breaches:
         voice.hint("the best plan for the same request: shardwise plan with the same arguments")
         return NO

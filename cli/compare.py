@@ -187,7 +187,6 @@ def _advise(found: Compare, voice: Voice, output: str | None) -> None:
         return
     for row in found.rows:
         if row.rank == 1:
-            for warning in row.warnings:
-                voice.warn(f"{row.name}: {warning.message}", warning.hint)
+            voice.warnings(row.warnings, f"{row.name}: ")
     if found.settled is False and not output:
         voice.hint("add -o DIR to write the launch files of every case, run each for 50 steps and compare")

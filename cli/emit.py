@@ -17,11 +17,14 @@ if TYPE_CHECKING:
     from .cards import Emitted
 
 
+TARGETS = "deepspeed, fsdp, accelerate, megatron, transformers, torchtitan or slurm."
+
+
 def emit(
     plan: Annotated[str, typer.Argument(metavar="PLAN", help="A plan.json of `plan -o`, or - for stdin.")],
     target: Annotated[
         str,
-        typer.Option("--to", metavar="TARGET", help="deepspeed, fsdp, ...", autocompletion=complete.targets),
+        typer.Option("--to", metavar="TARGET", help=TARGETS, autocompletion=complete.targets),
     ],
     output: options.Output = None,
     small: Annotated[

@@ -23,12 +23,15 @@ Sets = Annotated[
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
-        help="Set a field of the request, as often as needed.",
+        help="Set a field of the request (see `explain`), as often as needed.",
         autocompletion=complete.settings,
     ),
 ]
 TimeLimit = Annotated[
-    str | None, typer.Option("--time-limit", metavar="SECONDS", help="Deterministic seconds of search.")
+    str | None,
+    typer.Option(
+        "--time-limit", metavar="SECONDS", help="Seconds of search, by the solver's deterministic clock."
+    ),
 ]
 
 Source = Annotated[

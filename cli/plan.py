@@ -166,9 +166,8 @@ def _closing(plan: Plan, voice: Voice, emit: str | None, output: str | None, str
     """Warnings, offers and the next command on standard error; the exit code."""
     from .words import risk, seconds
 
+    voice.warnings(plan.warnings)
     if not voice.as_json:
-        for warning in plan.warnings:
-            voice.warn(warning.message, warning.hint)
         for offer in plan.offers:
             gain = f"step {seconds(offer.resulting_step_seconds)}, {offer.gain_percent:.1f} % less"
             voice.hint(f"--set '{offer.set}' would pay: {gain}; {offer.caveat}")

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from ..plans import Notice
+
+ASIDE = frozenset({"vocabulary"})
+"""Codes of warnings that ask for nothing: told with -v."""
 
 _CODES = {"red": "31", "green": "32", "yellow": "33", "cyan": "36", "bold": "1"}
 
@@ -28,6 +35,16 @@ class Voice:
         _say(f"{self.paint('warning', 'yellow', sys.stderr)}: {message}", sys.stderr)
         if hint:
             self.hint(hint)
+
+    def warnings(self, found: Sequence[Notice], name: str = "") -> None:
+        """Each warning, or with -v alone where nothing is to be done; beside JSON none, which holds them."""
+        if self.as_json:
+            return
+        for each in found:
+            if each.code not in ASIDE:
+                self.warn(f"{name}{each.message}", each.hint)
+            elif self.verbose:
+                self.note(f"note: {name}{each.message}; {each.hint}")
 
     def hint(self, message: str) -> None:
         """What to do next; silent with -q and beside JSON."""

@@ -15,6 +15,11 @@ def gpu(name: str, origin: str = "gpu") -> Gpu:
     return _gpus()[known(name, _gpus(), "gpu", origin)]
 
 
+def is_gpu(name: str) -> bool:
+    """Whether `name` is a card of the catalogue or an alias of one."""
+    return name.strip().lower() in _gpus()
+
+
 @cache
 def gpu_names() -> tuple[str, ...]:
     """All cards of the catalogue, without aliases, sorted."""

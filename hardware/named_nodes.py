@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from functools import cache
 
+from ..inputs import InputError
 from .facts import facts
 from .host import host
-from .named import gpu, known
+from .named import gpu, is_gpu, known
 from .node import Node
 
 
 def node(name: str, origin: str = "node", field: str = "node") -> Node:
     """The node type called `name`. Raises `InputError` for `field` with the nearest names."""
+    if name.strip().lower() not in _nodes() and is_gpu(name):
+        reason = "is a card, not a node type: name one, or give cluster.gpu and cluster.gpus_per_node"
+        raise InputError(field, name, origin, reason, legal=_with(name)[:3], code="unknown-name")
     return _nodes()[known(name, _nodes(), field, origin)]
+
+
+def _with(card: str) -> list[str]:
+    """The node types that hold `card`."""
+    return [machine.name for machine in _nodes().values() if machine.gpu == gpu(card)]
 
 
 @cache

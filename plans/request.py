@@ -122,7 +122,7 @@ class Request(Frozen):
                 if field == "model":
                     parts["model"] = value
                 elif table == "cluster" and key:
-                    parts["cluster"] = _other_cluster(parts["cluster"], key, value)
+                    parts["cluster"] = _other_cluster(parts["cluster"], key, value, origin)
                 else:
                     parts[table] = _other_part(parts, table, key, value)
             return type(self).model_validate(parts)
@@ -142,7 +142,7 @@ def _given(data: Mapping[str, Any]) -> list[str]:
     return fields
 
 
-def _other_cluster(old: Cluster, key: str, value: Any) -> Cluster:
+def _other_cluster(old: Cluster, key: str, value: Any, origin: str) -> Cluster:
     if key == "preset":
         return cluster_of({"preset": value, "nodes": old.nodes, "oversubscription": old.oversubscription})
     fields = {name: getattr(old, name) for name in type(old).model_fields}
@@ -150,10 +150,10 @@ def _other_cluster(old: Cluster, key: str, value: Any) -> Cluster:
         whole = isinstance(value, int) and not isinstance(value, bool) and value >= 1
         if not whole:
             reason = "must be a whole number of at least 1"
-            raise InputError("cluster.gpus", value, "change", reason, legal=["1"])
+            raise InputError("cluster.gpus", value, origin, reason, legal=["1"])
         return with_gpus(old, value)
     if key in DESCRIBED:
-        return described(old, {key: value}, "change")
+        return described(old, {key: value}, origin)
     if key in ("nodes", "oversubscription", "leaf_nodes"):
         fields |= {key: value} | ({"cards": None, "free": ()} if key == "nodes" else {})
     elif key.startswith("node."):

@@ -83,7 +83,7 @@ def _freed(request: Request) -> Iterator[Change]:
     """Each narrowed knob left free, each rule left out."""
     for name in type(request.choose).model_fields:
         if name != "rules" and getattr(request.choose, name):
-            yield f"choose.{name}", None, f"leave {name} free"
+            yield f"choose.{name}", None, f"change {name}"
     rules = request.choose.rules
     for rule in rules:
         yield "choose.rules", [other for other in rules if other != rule], f'drop the rule "{rule}"'

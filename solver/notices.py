@@ -73,7 +73,7 @@ def _host_notice(request: Request, ledger: Ledger) -> Iterator[Notice]:
     limit, used = host_limit_bytes(request, ledger), ledger.host_node_kib * 1024
     if used <= law("risky_share") * limit:
         return
-    code, word = ("host-too-small", "would need") if used > limit else ("risky-host", "fills")
+    code, word = ("host-too-small", "would need") if used > limit else ("risky-host", "fill")
     yield Notice(
         code=code,
         message=f"offloaded states {word} {100 * used / max(limit, 1):.0f} % of a node's usable host memory",
