@@ -13,10 +13,10 @@ from .close import OPTION_SECONDS, SPAN_FACTOR
 from .coefficients import Coefficients, capacity_kib, host_capacity_kib
 from .engine import cp_model, new_solver
 from .leaf import Leaf
-from .lower import NEVER, layers_by_kind, time_bound
+from .lower import NEVER, layers_by_kind, shape_bound, time_bound
 from .options import row_options
 from .points import padded
-from .space import cut_by, rows
+from .space import cut_by, space
 from .uniform import uniform
 
 SECONDS = 0.2
@@ -36,7 +36,7 @@ def feasible(request: Request) -> bool | None:
     request = padded(request)
     deadline = request.limits.max_step_seconds
     limit = NEVER - 1 if deadline is None else int(deadline * 1e9)
-    strategies = _allowed(request)
+    strategies = _allowed(request, limit)
     open_rows: list[tuple[Coefficients, int]] = []
     for some in _batches(_leanest_first(strategies)):
         part = Coefficients(request, strategies.take(some))
@@ -96,9 +96,13 @@ def _all_stages(piece: dict[str, Ints], stages: Ints, count: Ints) -> Ints:
     return total
 
 
-def _allowed(request: Request) -> Strategies:
-    """Rows that obey the request's rules and limits on knobs."""
-    strategies = rows(request)
+def _allowed(request: Request, limit_ns: int) -> Strategies:
+    """Rows that obey the request's rules and limits on knobs, of shapes not proved slower than `limit_ns`."""
+    found = space(request)
+    shapes = np.arange(len(found.kind))
+    if limit_ns < NEVER - 1:
+        shapes = np.flatnonzero(shape_bound(request, found) <= limit_ns)
+    strategies = found.rows(shapes)
     keep = np.ones(len(strategies), dtype=np.bool_)
     for mask in cut_by(request, strategies).values():
         keep &= mask
