@@ -13,6 +13,7 @@ from functools import cached_property
 from statistics import fmean, median
 from typing import Any
 
+from shardwise.costs import interval
 from shardwise.costs.interval import ANY, Residuals, kinds_of, residuals
 from shardwise.costs.law import law
 from shardwise.costs.ledger import LEFT_OUT, View
@@ -155,7 +156,7 @@ class Peaks:
         return {
             kind: Residuals.of(groups)
             for kind, groups in sorted(rows.items())
-            if len(groups) >= LEAST_SOURCES or kind == ANY
+            if len(groups) >= interval.LEAST_SOURCES or kind == ANY
         }
 
 

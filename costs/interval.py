@@ -13,6 +13,8 @@ ANY = "any"
 """The kind that all runs are of."""
 OUTSIDE = 0.1
 """Share of runs below, and share above, an interval."""
+LEAST_SOURCES = 3
+"""A kind of fewer sources has no interval of its own: its runs take that of the next wider kind."""
 
 
 class Residuals(Frozen):
@@ -25,17 +27,17 @@ class Residuals(Frozen):
 
     @classmethod
     def of(cls, by_source: Mapping[str, Sequence[float]]) -> Residuals:
-        """Quantiles over all rows, each source with the same weight.
+        """Quantiles over all rows, each source with the same weight; the prediction itself lies inside.
 
         >>> Residuals.of({"a": [0.9, 1.0, 1.1], "b": [1.0]})
         Residuals(low=0.9, high=1.1, rows=4, sources=2)
         """
         weighed = sorted((ratio, 1.0 / len(rows)) for rows in by_source.values() for ratio in rows)
+        mirrored = [(-ratio, weight) for ratio, weight in reversed(weighed)]
+        beyond = OUTSIDE * len(by_source)
         return cls(
-            low=round(_reached(weighed, OUTSIDE * len(by_source)), 4),
-            high=round(
-                -_reached([(-ratio, w) for ratio, w in reversed(weighed)], OUTSIDE * len(by_source)), 4
-            ),
+            low=round(min(_reached(weighed, beyond), 1.0), 4),
+            high=round(max(-_reached(mirrored, beyond), 1.0), 4),
             rows=len(weighed),
             sources=len(by_source),
         )

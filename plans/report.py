@@ -70,11 +70,12 @@ def host_verdict(request: Request, ledger: Ledger) -> Verdict:
 
 
 def host_nodes_needed(request: Request, ledger: Ledger) -> int | None:
-    """Nodes over which sharded offloaded states would fit the hosts, where they do not."""
-    if host_verdict(request, ledger) != "does_not_fit" or not ledger.host_divides:
+    """Nodes over which sharded offloaded states would fit the hosts, where they do not and any number can."""
+    limit = host_limit_bytes(request, ledger)
+    if host_verdict(request, ledger) != "does_not_fit" or not ledger.host_divides or limit <= 0:
         return None
     nodes = max(request.cluster.gpus // request.cluster.node.gpus, 1)
-    return -(-ledger.host_node_kib * 1024 * nodes // host_limit_bytes(request, ledger))
+    return -(-ledger.host_node_kib * 1024 * nodes // limit)
 
 
 def memory_report(request: Request, ledger: Ledger) -> MemoryReport:

@@ -76,5 +76,5 @@ def test_the_catalogue_names_its_sources_and_day() -> None:
     fitted = constants()[SHARE]
 
     assert fitted.date and fitted.grade == "M" and fitted.source.count(",") >= 1
-    assert all(entry.sources >= 2 or kind == ANY for kind, entry in residuals().items())
+    assert all(entry.sources >= 3 or kind == ANY for kind, entry in residuals().items())
     assert peak_interval("megatron", 4)[0] in kinds_of("megatron", 4)
