@@ -15,9 +15,9 @@ def gpu(name: str, origin: str = "gpu") -> Gpu:
     return _gpus()[known(name, _gpus(), "gpu", origin)]
 
 
-def is_gpu(name: str) -> bool:
+def is_gpu(name: object) -> bool:
     """Whether `name` is a card of the catalogue or an alias of one."""
-    return name.strip().lower() in _gpus()
+    return isinstance(name, str) and name.strip().lower() in _gpus()
 
 
 @cache

@@ -13,7 +13,7 @@ from .node import Node
 
 def node(name: str, origin: str = "node", field: str = "node") -> Node:
     """The node type called `name`. Raises `InputError` for `field` with the nearest names."""
-    if name.strip().lower() not in _nodes() and is_gpu(name):
+    if is_gpu(name) and name.strip().lower() not in _nodes():
         reason = "is a card, not a node type: name one, or give cluster.gpu and cluster.gpus_per_node"
         raise InputError(field, name, origin, reason, legal=_with(name)[:3], code="unknown-name")
     return _nodes()[known(name, _nodes(), field, origin)]

@@ -58,7 +58,7 @@ def field_of(key: str, origin: str) -> str:
         return ends[0]
     known = [*FIELDS, *(field.rpartition(".")[2] for field in FIELDS)]
     legal = nearest(key, known)
-    raise InputError("field", key, origin, "is no field of a request", legal=legal, code="unknown-field")
+    raise InputError("--set", key, origin, "is no field of a request", legal=legal, code="unknown-field")
 
 
 def value_of(text: str, field: str) -> Any:
