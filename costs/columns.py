@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..inputs import InputError, nearest
 from ..models.backend import backend
 from ..models.recipe import losses
 from ..models.stack import stack_names
@@ -42,8 +43,12 @@ FLAGS = ("reshard_after_forward", "sequence_parallel")
 
 
 def code(column: str, word: str) -> int:
-    """The integer that stands for `word` in `column`."""
-    return WORDS[column].index(word)
+    """The integer that stands for `word` in `column`; `InputError` for a word without one."""
+    known = WORDS[column]
+    if word not in known:
+        reason, legal = "is not a known choice", nearest(word, known)
+        raise InputError(f"strategy.{column}", word, "strategy", reason, legal=legal)
+    return known.index(word)
 
 
 @dataclass(frozen=True)

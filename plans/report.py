@@ -33,10 +33,17 @@ def refuse_other(value: object, kind: type) -> None:
 
 
 def price(request: Request, strategies: Sequence[Strategy]) -> list[Ledger]:
-    """The ledger of each strategy for the request's model, job and cluster."""
+    """The ledger of each strategy for the request's model, job and cluster.
+
+    Raises `InputError` for another type, a word the ledger does not know, and stages of another model.
+    """
     refuse_other(request, Request)
     for strategy in strategies:
         refuse_other(strategy, Strategy)
+        if strategy.layers != request.model.layers:
+            reason = f"hold {strategy.layers} layers, the model has {request.model.layers}"
+            held = [stage.layers for stage in strategy.stages]
+            raise InputError("strategy.stages", held, "strategy", reason, code="contradiction")
     priced = price_mixed if request.cluster.others else price_strategies
     return priced(request.model, request.training, request.cluster, strategies)
 

