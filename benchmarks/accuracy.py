@@ -19,6 +19,7 @@ from shardwise.runs.rows import has_time
 from . import fitting
 from .face import Result, run, table
 from .fitting import studied
+from .intervals import step_coverage
 from .left_out import price_left_out
 from .peaks import Peak, Peaks, coverage
 from .scores import by_source, percent
@@ -41,7 +42,7 @@ def measure(files: Sequence[str]) -> Result:
             **_scores(timed, _step),
             "dense": by_source(filter(None, (_step(r) for r in timed if not _routed(r)))),
             "moe": by_source(filter(None, (_step(r) for r in timed if _routed(r)))),
-            "left_out": _scores(price_left_out(timed), _step),
+            **_step_left_out(timed),
         },
         "memory": {**_scores(runs, _memory), **_memory_rows(runs, refusals), **_left_out(runs)},
         "lines": [_line(r) for r in sorted(timed, key=_worst)],
@@ -105,6 +106,19 @@ def _left_out(runs: Sequence[Run]) -> dict[str, Any]:
     return {"left_out": studied(part), "interval": coverage(part)} if part.peaks else {}
 
 
+def _step_left_out(timed: Sequence[Run]) -> dict[str, Any]:
+    """Scores of each source under the constants that the others give, and what their intervals hold."""
+    left = price_left_out(timed)
+    return {"left_out": _scores(left, _step), "interval": step_coverage(left)} if left else {}
+
+
+def _interval(what: str, held: dict[str, Any]) -> str:
+    return (
+        f"80 % intervals of the other sources hold {100 * held['inside']:.0f} % of rows ({what}), "
+        f"median width {held['median_width_percent']:.0f} %"
+    )
+
+
 def _worst(r: Run) -> tuple[bool, float, str]:
     return not r.job.complete, -abs(percent(r.seconds, r.measured_seconds or 1.0)), r.job.record.name
 
@@ -155,14 +169,11 @@ def text(found: Result) -> str:
         parts.append(
             table((what, *_SCORES), body) + ("" if mean is None else f"\nmean of sources {mean:.2f} %")
         )
+        if "interval" in scores:
+            parts.append(_interval(what, scores["interval"]))
     rows, memory = found["rows"], found["memory"]
     if "left_out" in memory:
-        inside = memory["interval"]
         parts.append(fitting.text(memory["left_out"]))
-        parts.append(
-            f"80 % intervals of the other sources hold {100 * inside['inside']:.0f} % of peaks, "
-            f"median width {inside['median_width_percent']:.0f} %"
-        )
     parts.append(
         f"priced {rows['priced']} of {rows['read']} rows, "
         f"complete {rows['complete']}, imputed {rows['imputed']}, "

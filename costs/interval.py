@@ -1,4 +1,4 @@
-"""How far measured peaks lie from predicted ones, by kind of run."""
+"""How far measured peaks and step times lie from predicted ones, by kind of run."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
+from typing import Literal
 
 from ..inputs import Frozen
 
@@ -18,7 +19,7 @@ LEAST_SOURCES = 3
 
 
 class Residuals(Frozen):
-    """Measured over predicted peak of the runs of one kind: an 80 % interval, and what it rests on."""
+    """Measured over predicted, of the runs of one kind: an 80 % interval, and what it rests on."""
 
     low: float
     high: float
@@ -26,15 +27,17 @@ class Residuals(Frozen):
     sources: int
 
     @classmethod
-    def of(cls, by_source: Mapping[str, Sequence[float]]) -> Residuals:
-        """Quantiles over all rows, each source with the same weight; the prediction itself lies inside.
+    def of(cls, by_source: Mapping[str, Sequence[float]], outside: float = OUTSIDE) -> Residuals:
+        """Quantiles over all rows, each source with the same weight, a share `outside` beyond each end.
+
+        The prediction itself always lies inside.
 
         >>> Residuals.of({"a": [0.9, 1.0, 1.1], "b": [1.0]})
         Residuals(low=0.9, high=1.1, rows=4, sources=2)
         """
         weighed = sorted((ratio, 1.0 / len(rows)) for rows in by_source.values() for ratio in rows)
         mirrored = [(-ratio, weight) for ratio, weight in reversed(weighed)]
-        beyond = OUTSIDE * len(by_source)
+        beyond = outside * len(by_source)
         return cls(
             low=round(min(_reached(weighed, beyond), 1.0), 4),
             high=round(max(-_reached(mirrored, beyond), 1.0), 4),
@@ -59,10 +62,29 @@ def kinds_of(backend: str, stages: int) -> tuple[str, ...]:
 
 
 @cache
-def residuals() -> dict[str, Residuals]:
-    """Residuals by kind (scripts/constants.py writes them)."""
-    text = (files(__package__) / "catalogue" / "peak_residuals.json").read_text(encoding="utf-8")
+def residuals(what: Literal["peak", "step"] = "peak") -> dict[str, Residuals]:
+    """Residuals of peaks or of step times by kind (scripts/constants.py and step_constants.py write them).
+
+    Those of step times are of runs whose source was left out of the fit.
+    """
+    text = (files(__package__) / "catalogue" / f"{what}_residuals.json").read_text(encoding="utf-8")
     return {kind: Residuals(**entry) for kind, entry in json.loads(text)["kinds"].items()}
+
+
+def step_kinds_of(routed: bool) -> tuple[str, ...]:
+    """Kinds a run is of as to its time, nearest first.
+
+    >>> step_kinds_of(routed=False)
+    ('dense', 'any')
+    """
+    return ("moe" if routed else "dense"), ANY
+
+
+def step_interval(routed: bool) -> tuple[str, Residuals]:
+    """The nearest kind with residuals of step times, and these."""
+    known = residuals("step")
+    kind = next(kind for kind in step_kinds_of(routed) if kind in known)
+    return kind, known[kind]
 
 
 def peak_interval(backend: str, stages: int) -> tuple[str, Residuals]:

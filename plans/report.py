@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ..costs import Ledger, price_mixed
 from ..costs import price as price_strategies
+from ..costs.interval import step_interval
 from ..costs.law import law
 from ..costs.ledger import LEFT_OUT
 from ..hardware import gemm_curve
@@ -174,16 +175,16 @@ def _uncertainty(request: Request, strategy: Strategy, ledger: Ledger) -> Uncert
     """80 %: by the site's own left-out runs, else by published ones; never faster than products can be."""
     step, site = ledger.step_ns / 1e9, request.cluster.site
     if site is not None:
-        width, basis = site.interval, f"{site.runs} runs of the site {site.name}, left out in turn"
+        low, high = 1.0 - site.interval, 1.0 + site.interval
+        basis = f"{site.runs} runs of the site {site.name}, left out in turn"
     else:
-        routed = any(kind.feed_forward.experts for kind in request.model.kinds)
-        width = law("interval_moe" if routed else "interval_default")
-        word = "mixture-of-experts" if routed else "dense"
-        basis = f"published runs of sources left out of the fit, {word}"
+        kind, ratio = step_interval(any(kind.feed_forward.experts for kind in request.model.kinds))
+        low, high = ratio.low, ratio.high
+        basis = f"{ratio.rows} published runs of {ratio.sources} sources, each left out of the fit ({kind})"
     least = ledger.limit_ns / 1e9 / gemm_curve(request.cluster.node.gpu, strategy.precision).e_max
     return Uncertainty(
-        low_seconds=round(min(max(step * (1.0 - width), least), step), 9),
-        high_seconds=round(step * (1.0 + width), 9),
+        low_seconds=round(min(max(step * low, least), step), 9),
+        high_seconds=round(step * high, 9),
         basis=basis,
     )
 

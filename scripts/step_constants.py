@@ -1,9 +1,11 @@
 """Fit the constants of the step time to published runs and write them into the catalogues.
 
     python scripts/step_constants.py benchmarks/data/published_runs.csv
+    python scripts/step_constants.py --intervals benchmarks/data/published_runs.csv
 
 Writes ``models/catalogue/stacks.json``, ``costs/catalogue/cards.json`` and ``law.json`` (values alone), and
-``benchmarks/data/left_out.json``: for each source the constants that the other sources give.
+``benchmarks/data/left_out.json``: for each source the constants that the other sources give. Then, with
+``--intervals``, ``costs/catalogue/step_residuals.json``: how far those left-out predictions lie off.
 """
 
 from __future__ import annotations
@@ -19,8 +21,10 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.fit import PublishedRows, unknowns  # noqa: E402
+from benchmarks.intervals import residuals_of, step_coverage  # noqa: E402
+from benchmarks.left_out import price_left_out  # noqa: E402
 from shardwise.calibration.fit import Array, Fit, changes  # noqa: E402
-from shardwise.runs.priced import price_jobs, read_rows  # noqa: E402
+from shardwise.runs.priced import Run, price_jobs, read_rows  # noqa: E402
 from shardwise.runs.record import read_records  # noqa: E402
 
 FILES = {
@@ -28,14 +32,33 @@ FILES = {
     "cards": ROOT / "costs/catalogue/cards.json",
     "law": ROOT / "costs/catalogue/law.json",
 }
+INTERVALS = ROOT / "costs/catalogue/step_residuals.json"
 LEFT_OUT = ROOT / "benchmarks/data/left_out.json"
 ROUNDS = 2
 
 
-def main(files: list[str]) -> None:
-    """Fit, leave each source out, write."""
+def main(arguments: list[str]) -> None:
+    """Fit, leave each source out, write; or write the intervals of what was fitted before."""
+    files = [argument for argument in arguments if argument != "--intervals"]
     jobs, _ = read_rows(record for file in files for record in read_records(file))
-    rows = PublishedRows(tuple(run for run in price_jobs(jobs) if run.measured_seconds))
+    runs = tuple(run for run in price_jobs(jobs) if run.measured_seconds)
+    if files != arguments:
+        _write_intervals(price_left_out(runs))
+    else:
+        _fit(PublishedRows(runs))
+
+
+def _write_intervals(left_out: list[Run]) -> None:
+    kinds = {kind: entry.model_dump() for kind, entry in residuals_of(left_out).items()}
+    about = "Measured over predicted step time of runs whose source was left out of the fit: 10 % and 90 %"
+    data = {"_about": f"{about} quantiles by kind of run, sources weigh alike.", "kinds": kinds}
+    INTERVALS.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+    held = step_coverage(left_out)
+    print(f"intervals of the other sources hold {100 * held['inside']:.0f} % of left-out rows,", end=" ")
+    print(f"median width {held['median_width_percent']:.0f} %")
+
+
+def _fit(rows: PublishedRows) -> None:
     stacks = sorted({run.candidate.strategy.software_stack for run in rows.runs})
     fit = Fit.start(rows, unknowns(stacks))
     print("before:", _score(rows, fit.seconds))
