@@ -129,7 +129,7 @@ def laid_over(found: Node, description: Description, card: Gpu | None, origin: s
         size = _island(card or found.gpu, said.gpus_per_node or found.gpus)
         changes |= {"gpus": said.gpus_per_node, "island_size": size, "domain_size": size, "card_order": ()}
         changes |= {"link": _link(card or found.gpu, size)}
-    if said.mig:
+    if said.mig or said.link == "pcie":
         changes |= {"link": "pcie", "island_size": 1, "domain_size": 1, "card_order": ()}
     if said.island_gpus is not None:
         changes |= {"island_size": said.island_gpus, "domain_size": said.island_gpus}
