@@ -23,7 +23,7 @@ demo: $(VENV)/installed
 
 test: $(VENV)/dev
 	$(VENV)/bin/python -m pytest tests -m 'not clients and not e2e'
-	$(VENV)/bin/python -m pytest --doctest-modules --pyargs $(addprefix shardwise.,cli costs hardware inputs launch models plans solver) shardwise
+	$(VENV)/bin/python -m pytest --doctest-modules --pyargs $(addprefix shardwise.,calibration cli costs hardware inputs launch models plans runs solver) shardwise
 
 check: $(VENV)/dev
 	$(VENV)/bin/ruff check .

@@ -79,7 +79,7 @@ def trained(training: Training, model: Transformer) -> str:
 
     >>> job = Training(global_batch_size=1, sequence_length=1, trainable="qlora(16)")
     >>> trained(job, Transformer.preset("llama-3.1-8b"))
-    'trains 4.19e7 of 8.07e9 parameters: qlora(16) on all-linear; frozen: 1.05e9, and 6.98e9 in 4 bits'
+    'trains 41.9e6 of 8.07e9 parameters: qlora(16) on all-linear; frozen: 1.05e9, and 6.98e9 in 4 bits'
     """
     held, way = parameters(training, model), training.way
     copies = "" if training.master_weights else ", without a master copy"

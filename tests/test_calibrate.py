@@ -123,6 +123,7 @@ def half_of(source: str, folder: Path, which: int) -> Path:
     return path
 
 
+@pytest.mark.tree
 @pytest.mark.parametrize("source", ["megatron_sc21", "zero_bubble"])
 def test_half_of_a_source_teaches_the_other_half(source: str, tmp_path: Path) -> None:
     """The median error of lines the site never saw is at most 5 %, and no worse than the catalogue's."""
@@ -204,6 +205,7 @@ def test_a_trial_site_needs_something_to_hold() -> None:
     assert trial_site({}) is None
 
 
+@pytest.mark.tree
 def test_the_command_writes_a_site_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The file holds the evidence and the date; a second run does not overwrite it; bad input exits 2."""
     runs, site = half_of("megatron_sc21", tmp_path, 0), tmp_path / "site.json"

@@ -51,6 +51,7 @@ def test_a_rank_nobody_said_makes_the_row_imputed() -> None:
     assert way.fields["trainable"] == "lora(16)" and way.imputed == ("trainable",)
 
 
+@pytest.mark.tree
 def test_lines_of_the_cumulative_table_keep_what_earlier_lines_brought() -> None:
     """torchtune-004 keeps all gradients; from 005 on each is used as it comes."""
     lines = {line.name: line for line in read_records(RUNS) if line.text("source") == "torchtune"}
@@ -62,6 +63,7 @@ def test_lines_of_the_cumulative_table_keep_what_earlier_lines_brought() -> None
     assert found[2]["optimizer"] == "adamw-8bit"
 
 
+@pytest.mark.tree
 def test_pure_16_bit_training_is_priced_as_measured() -> None:
     """Seven lines of one table, 60 to 17.6 GiB: the mean error is at most 6 %, and all lie within 13 %."""
     names = [f"torchtune-00{n}" for n in range(1, 8)]
