@@ -19,8 +19,9 @@ from typing import Any
 
 from shardwise.plans import Request
 from shardwise.solver.coefficients import Coefficients
+from shardwise.solver.cuts import cut_by
 from shardwise.solver.search import Search
-from shardwise.solver.space import cut_by, rows
+from shardwise.solver.space import rows
 
 from .routes import Routes, routes
 

@@ -2,7 +2,8 @@
 
 | file | holds |
 |---|---|
-| `software`, `space`, `rules`, `legal` | shapes and rows of global choices; rules on knobs; reasons |
+| `software`, `axes`, `space` | values of each knob; shapes and rows of global choices |
+| `rules`, `cuts`, `legal` | rules on knobs; what they and limits cut off; reasons |
 | `coefficients`, `lower` | the ledger's integers a row; lower bounds of steps |
 | `cases`, `counted`, `spans`, `level`, `bounds` | ways of recomputing, the reach of stages, rows left |
 | `even`, `uniform` | plans of even stages: first incumbents |

@@ -11,12 +11,13 @@ from ..plans import Request
 from .bounds import can_fit, within
 from .close import OPTION_SECONDS, SPAN_FACTOR
 from .coefficients import Coefficients, capacity_kib, host_capacity_kib
+from .cuts import cut_by
 from .engine import cp_model, new_solver
 from .leaf import Leaf
 from .lower import NEVER, layers_by_kind, shape_bound, time_bound
 from .options import row_options
 from .points import padded
-from .space import cut_by, space
+from .space import space
 from .uniform import uniform
 
 SECONDS = 0.2

@@ -7,10 +7,10 @@ from dataclasses import fields
 
 from ..inputs import InputError
 from ..plans import Request
+from .cuts import affordable
 from .outcome import Outcome, Tally
 from .points import padded
 from .search import Search
-from .space import affordable
 from .tables import Tables
 
 

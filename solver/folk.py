@@ -13,10 +13,11 @@ from ..models.strategy import Stage
 from ..plans import Request
 from .close import switches
 from .coefficients import Coefficients, allowed_recompute, capacity_kib
+from .cuts import cut_by
 from .even import recompute_all
 from .lower import NEVER
 from .outcome import Found
-from .space import cut_by, rows
+from .space import rows
 from .uniform import balanced_counts, uniform, uniform_counts
 
 

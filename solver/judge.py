@@ -6,7 +6,7 @@ from ..costs import Ledger
 from ..models import Strategy
 from ..plans import Request
 from ..plans.report import host_limit_bytes, limit_bytes, price
-from .space import affordable
+from .cuts import affordable
 
 
 class Misjudged(RuntimeError):

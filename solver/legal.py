@@ -9,7 +9,7 @@ from ..models import Strategy, divisors
 from ..models.backend import Backend, backend
 from ..models.divisors import ALIGNED, EIGHT_BIT, RING, misaligned
 from ..plans import Breach, Request
-from .space import cut_by
+from .cuts import cut_by
 
 
 def breaches(request: Request, strategy: Strategy) -> tuple[Breach, ...]:

@@ -22,6 +22,7 @@ from .bounds import most_layers
 from .clash import no_plan
 from .close import OPTION_SECONDS, strategy_of
 from .coefficients import Coefficients
+from .cuts import affordable, cut_by
 from .frontier import Breakpoint, row_bound
 from .leaf import LeafPlan
 from .lower import NEVER, layers_by_kind
@@ -29,7 +30,7 @@ from .mixed_leaf import POOL, MixedLeaf, Shares, mixed_frontier, mixed_options
 from .options import RowOptions
 from .outcome import Found, Outcome, Tally
 from .search import ROW_SECONDS, Search
-from .space import affordable, cut_by, rows
+from .space import rows
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,12 @@ from .bounds import can_fit, levels, nearly_within
 from .cases import recompute_alike
 from .close import Closing
 from .coefficients import Coefficients
+from .cuts import affordable, cut_by
 from .level import Level, halved
 from .lower import NEVER, shape_bound, time_bound
 from .outcome import Entry, Outcome, Tally
 from .rules import Rule
-from .space import Space, affordable, cut_by
+from .space import Space
 from .tables import Priced, Tables
 from .uniform import uniform
 

@@ -21,13 +21,14 @@ from shardwise.plans import Request
 from shardwise.solver import close, search, tables
 from shardwise.solver.bounds import can_fit, levels, within
 from shardwise.solver.coefficients import Coefficients
+from shardwise.solver.cuts import cut_by
 from shardwise.solver.frontier import Breakpoint, frontier, row_bound
 from shardwise.solver.leaf import Leaf
 from shardwise.solver.level import Level
 from shardwise.solver.lower import NEVER, shape_bound, time_bound
 from shardwise.solver.options import RowOptions, row_options
 from shardwise.solver.search import Search
-from shardwise.solver.space import cut_by, rows
+from shardwise.solver.space import rows
 from shardwise.solver.uniform import uniform
 
 pytestmark = pytest.mark.slow
