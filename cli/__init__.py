@@ -4,7 +4,7 @@
 |---|---|
 | `app` | the commands put together |
 | `plan`, `check`, `ledger`, `emit`, `lint`, `show`, `list` | one command each |
-| `options`, `parsed` | flags shared by commands; flags that are numbers |
+| `options`, `parsed` | flags shared by commands, and their groups; flags that are numbers |
 | `voice`, `errors`, `output` | what is said where; failures and exit codes; files written |
 | `tables`, `words`, `plan_text`, `check_text`, `ledger_text`, `model_text` | answers as text |
 | `cards`, `listing`, `findings` | what `show`, `list` and `lint` tell |

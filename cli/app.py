@@ -17,6 +17,7 @@ from .explain import explain
 from .ledger import ledger
 from .lint import lint
 from .list import list_
+from .options import spelled
 from .plan import plan
 from .show import show
 from .why import why
@@ -58,7 +59,7 @@ def make_app(names: Iterable[str] = COMMANDS) -> typer.Typer:
     app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=True)
     app.callback()(_root)
     for name in names:
-        app.command(name)(COMMANDS[name])
+        app.command(name)(spelled(COMMANDS[name]))
     return app
 
 

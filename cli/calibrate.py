@@ -32,10 +32,8 @@ def calibrate(
     ] = None,
     output: options.Output = None,
     force: options.Force = False,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
-    verbose: options.Verbose = False,
-    no_color: options.NoColor = False,
+    *,
+    voice: Voice,
 ) -> int:
     """Learn a site's constants from its own runs; `plan --site` then uses them.
 
@@ -44,7 +42,6 @@ def calibrate(
     from ..inputs import InputError
     from .output import refuse_taken
 
-    voice = Voice(as_json, quiet, verbose, no_color)
     if suggested is not None:
         return _suggest(suggested, voice)
     if not runs:

@@ -41,21 +41,11 @@ def check(
     message: Annotated[
         str | None, typer.Option("--message", metavar="FILE", help="An out-of-memory message; - for stdin.")
     ] = None,
-    cluster: options.ClusterName = None,
-    nodes: options.Nodes = None,
-    gpus: options.Gpus = None,
-    global_batch_size: options.Batch = None,
-    sequence_length: options.Length = None,
-    optimizer: options.Optimizer = None,
-    total_tokens: options.TotalTokens = None,
-    oversubscription: options.Oversubscription = None,
-    site: options.Site = None,
-    sets: options.Sets = None,
+    *,
+    job: options.Job,
+    size: options.Size,
     strict: options.Strict = False,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
-    verbose: options.Verbose = False,
-    no_color: options.NoColor = False,
+    voice: Voice,
 ) -> int:
     """Judge a strategy you already have.
 
@@ -66,19 +56,7 @@ def check(
     from ..plans import read_request
     from .check_text import check_text
 
-    voice = Voice(as_json, quiet, verbose, no_color)
-    flags = options.request_flags(
-        cluster,
-        nodes,
-        gpus,
-        global_batch_size,
-        sequence_length,
-        optimizer,
-        total_tokens,
-        oversubscription,
-        site,
-    )
-    request = read_request(source, flags, sets or ())
+    request = read_request(source, job.flags() | size.flags(), job.settings)
     read = _configured(config, files, request)
     given = read[0].strategy if read and (strategy, plan) == (None, None) else _given(strategy, plan, request)
     if message is not None:

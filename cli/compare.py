@@ -32,22 +32,12 @@ def compare(
         str | None,
         typer.Option("--break-even", metavar="KEY=LOW..HIGH", help="Where the two best change places."),
     ] = None,
-    cluster: options.ClusterName = None,
-    nodes: options.Nodes = None,
-    gpus: options.Gpus = None,
-    global_batch_size: options.Batch = None,
-    sequence_length: options.Length = None,
-    optimizer: options.Optimizer = None,
-    total_tokens: options.TotalTokens = None,
-    oversubscription: options.Oversubscription = None,
-    site: options.Site = None,
-    sets: options.Sets = None,
+    *,
+    job: options.Job,
+    size: options.Size,
     output: options.Output = None,
     force: options.Force = False,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
-    verbose: options.Verbose = False,
-    no_color: options.NoColor = False,
+    voice: Voice,
 ) -> int:
     """Rank cases, by product (--vary) or one by one (--case).
 
@@ -59,21 +49,9 @@ def compare(
     from .answers_text import compare_text
     from .output import refuse_taken
 
-    voice = Voice(as_json, quiet, verbose, no_color)
-    flags = options.request_flags(
-        cluster,
-        nodes,
-        gpus,
-        global_batch_size,
-        sequence_length,
-        optimizer,
-        total_tokens,
-        oversubscription,
-        site,
-    )
     if output is not None:
         refuse_taken(output, force=force)
-    question = read_question(source, flags, sets or ())
+    question = read_question(source, job.flags() | size.flags(), job.settings)
     named = [*question.cases, *_paired(case or ()), *_products(vary or ())]
     along = question.along if break_even is None else _range(break_even)
     _counted(named)

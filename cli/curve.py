@@ -26,18 +26,9 @@ def curve(
     envelope: Annotated[
         bool, typer.Option("--envelope", help="Also the best of at most so many cards: never falls.")
     ] = False,
-    cluster: options.ClusterName = None,
-    global_batch_size: options.Batch = None,
-    sequence_length: options.Length = None,
-    optimizer: options.Optimizer = None,
-    total_tokens: options.TotalTokens = None,
-    oversubscription: options.Oversubscription = None,
-    site: options.Site = None,
-    sets: options.Sets = None,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
-    verbose: options.Verbose = False,
-    no_color: options.NoColor = False,
+    *,
+    job: options.Job,
+    voice: Voice,
 ) -> int:
     """Plan for several numbers of cards.
 
@@ -47,20 +38,8 @@ def curve(
     from ..plans import read_request
     from .answers_text import curve_text
 
-    voice = Voice(as_json, quiet, verbose, no_color)
     numbers = counts_of(counts)
-    flags = options.request_flags(
-        cluster,
-        None,
-        None,
-        global_batch_size,
-        sequence_length,
-        optimizer,
-        total_tokens,
-        oversubscription,
-        site,
-    )
-    request = read_request(source, flags, sets or ())
+    request = read_request(source, job.flags(), job.settings)
     for number in numbers:
         request.changed({"cluster.gpus": number}, origin="--gpus")
     from ..solver import curve as drawn  # after the input: bad input is told without loading the solver

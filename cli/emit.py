@@ -31,17 +31,14 @@ def emit(
         bool, typer.Option("--baseline", help="The small run that checks how the plan scales.")
     ] = False,
     force: options.Force = False,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
-    verbose: options.Verbose = False,
-    no_color: options.NoColor = False,
+    *,
+    voice: Voice,
 ) -> int:
     """Write the files that start a plan with another tool."""
     from ..plans import as_json as json_text
     from ..plans import read_plan
     from .output import as_text, refuse_taken, write_all
 
-    voice = Voice(as_json, quiet, verbose, no_color)
     if output is not None:
         refuse_taken(output, force=force)
     made = _files(read_plan(plan), target, small)

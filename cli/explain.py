@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from . import complete, options
+from . import complete
 from .errors import OK
 from .voice import Voice
 
@@ -24,10 +24,8 @@ def explain(
             autocompletion=complete.named,
         ),
     ] = None,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
-    verbose: options.Verbose = False,
-    no_color: options.NoColor = False,
+    *,
+    voice: Voice,
 ) -> int:
     """Say what a field or a term means.
 
@@ -35,7 +33,6 @@ def explain(
     """
     from ..plans import as_json as json_text
 
-    voice = Voice(as_json, quiet, verbose, no_color)
     if name is None:
         return _names(voice)
     found = _found(name)

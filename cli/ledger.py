@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from . import complete, options
+from . import complete
 from .errors import OK
 from .voice import Voice
 
@@ -44,16 +44,13 @@ def ledger(
     nodes: Annotated[
         str | None, typer.Option("--nodes", metavar="K", help="Machines those cards stand in.")
     ] = None,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
-    verbose: options.Verbose = False,
-    no_color: options.NoColor = False,
+    *,
+    voice: Voice,
 ) -> int:
     """Compare the sharding schemes side by side.
 
     Bytes a parameter and per card, traffic of a step, and from how many cards each fits.
     """
-    voice = Voice(as_json, quiet, verbose, no_color)
     from ..costs.scheme import side_by_side
     from ..plans import as_json as json_text
     from .ledger_text import ledger_text

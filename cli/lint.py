@@ -6,20 +6,17 @@ from typing import Annotated
 
 import typer
 
-from . import options
 from .findings import tell_findings
 from .voice import Voice
 
 
 def lint(
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Files of one run, or a folder.")],
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
-    verbose: options.Verbose = False,
-    no_color: options.NoColor = False,
+    *,
+    voice: Voice,
 ) -> int:
     """Find mistakes in launch files.
 
     DeepSpeed JSON, Accelerate YAML, trainer arguments, Megatron-LM and torchtitan arguments, scripts.
     """
-    return tell_findings(files, Voice(as_json, quiet, verbose, no_color))
+    return tell_findings(files, voice)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from . import options
 from .errors import OK
 from .voice import Voice
 
@@ -33,10 +32,8 @@ KINDS = ("models", "clusters", "gpus", "stacks")
 
 def list_(
     kind: Annotated[str, typer.Argument(metavar="models|clusters|gpus|stacks")],
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
-    verbose: options.Verbose = False,
-    no_color: options.NoColor = False,
+    *,
+    voice: Voice,
 ) -> int:
     """List what is known by name."""
     from ..inputs import InputError, nearest
@@ -44,7 +41,6 @@ def list_(
     from .listing import listing
     from .tables import table
 
-    voice = Voice(as_json, quiet, verbose, no_color)
     if kind not in KINDS:
         raise InputError("kind", kind, "argument", "is not known", legal=nearest(kind, KINDS, 4))
     found: Listing = listing(kind)

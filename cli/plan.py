@@ -21,16 +21,9 @@ if TYPE_CHECKING:
 
 def plan(
     source: options.Source,
-    cluster: options.ClusterName = None,
-    nodes: options.Nodes = None,
-    gpus: options.Gpus = None,
-    global_batch_size: options.Batch = None,
-    sequence_length: options.Length = None,
-    optimizer: options.Optimizer = None,
-    total_tokens: options.TotalTokens = None,
-    oversubscription: options.Oversubscription = None,
-    site: options.Site = None,
-    sets: options.Sets = None,
+    *,
+    job: options.Job,
+    size: options.Size,
     time_limit: options.TimeLimit = None,
     top: Annotated[str, typer.Option("--top", metavar="N", help="Other layouts shown.")] = "3",
     emit: Annotated[
@@ -45,10 +38,7 @@ def plan(
     output: options.Output = None,
     force: options.Force = False,
     strict: options.Strict = False,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
-    verbose: options.Verbose = False,
-    no_color: options.NoColor = False,
+    voice: Voice,
 ) -> int:
     """Find the fastest layout that fits, with proof.
 
@@ -58,23 +48,11 @@ def plan(
     from .output import refuse_taken
     from .parsed import seconds_of, whole_of
 
-    voice = Voice(as_json, quiet, verbose, no_color)
-    flags = options.request_flags(
-        cluster,
-        nodes,
-        gpus,
-        global_batch_size,
-        sequence_length,
-        optimizer,
-        total_tokens,
-        oversubscription,
-        site,
-    )
     shown = whole_of(top, "--top", least=0)
     limit = seconds_of(time_limit, "--time-limit")
     if output is not None:
         refuse_taken(output, force=force)
-    request = read_request(source, flags, sets or ())
+    request = read_request(source, job.flags() | size.flags(), job.settings)
     with working("searching", not (voice.quiet or voice.as_json)):
         outcome = _searched(request, limit, emit, voice)
     if isinstance(outcome, NoPlan | OutOfTime):

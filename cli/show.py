@@ -21,8 +21,8 @@ def show(
     name: Annotated[
         str, typer.Argument(metavar="NAME|FILE", help="A catalogue name, a config.json, or a cluster file.")
     ],
-    nodes: options.Nodes = None,
-    gpus: options.Gpus = None,
+    *,
+    size: options.Size,
     oversubscription: options.Oversubscription = None,
     sets: options.Sets = None,
     plan: Annotated[
@@ -30,10 +30,7 @@ def show(
     ] = None,
     output: options.Output = None,
     force: options.Force = False,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
-    verbose: options.Verbose = False,
-    no_color: options.NoColor = False,
+    voice: Voice,
 ) -> int:
     """Show a model or a cluster in numbers."""
     from ..inputs import InputError, nearest
@@ -41,14 +38,13 @@ def show(
     from .model_text import model_text
     from .show_cluster import asked
 
-    voice = Voice(as_json, quiet, verbose, no_color)
     if what not in WHAT:
         raise InputError("what", what, "argument", "is neither model nor cluster", legal=nearest(what, WHAT))
     if what == "model":
         model = _model(name)
         voice.data(json_text(model) if voice.as_json else model_text(model, voice.verbose))
     else:
-        flags = {"nodes": nodes, "gpus": gpus, "oversubscription": oversubscription}
+        flags = size.flags() | {"cluster.oversubscription": oversubscription}
         _show_cluster(voice, asked(name, flags, sets or []), output, plan, force)
     return OK
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from .cards import ClusterCard, SeenCard
 
 
-def asked(name: str, flags: dict[str, str | None], sets: Sequence[str]) -> ClusterCard | SeenCard:
+def asked(name: str, flags: dict[str, object], sets: Sequence[str]) -> ClusterCard | SeenCard:
     """The card of the cluster called `name` or standing in that file.
 
     Raises `InputError`; a matrix whose cards nobody named is still shown, with the question.
@@ -30,10 +30,11 @@ def asked(name: str, flags: dict[str, str | None], sets: Sequence[str]) -> Clust
         raise placed(error, {**FLAGS, f"cluster.{key}": "argument"}) from None
 
 
-def _table(flags: dict[str, str | None], sets: Sequence[str]) -> dict[str, Any]:
+def _table(flags: dict[str, object], sets: Sequence[str]) -> dict[str, Any]:
     from ..plans.settings import parsed, value_of
 
-    table = {key: value_of(text, f"cluster.{key}") for key, text in flags.items() if text is not None}
+    told = {field: str(text) for field, text in flags.items() if text is not None}
+    table = {field.partition(".")[2]: value_of(text, field) for field, text in told.items()}
     given = [parsed(setting) for setting in sets]
     return table | {
         field.partition(".")[2]: value for field, value, _ in given if field.startswith("cluster.")

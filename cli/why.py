@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from . import options
 from .errors import NO, OK
 from .progress import working
 from .voice import Voice
@@ -15,10 +14,8 @@ from .voice import Voice
 def why(
     plan: Annotated[str, typer.Argument(metavar="PLAN", help="A plan.json of `plan -o`, or - for stdin.")],
     changes: Annotated[list[str], typer.Argument(metavar="KEY=VALUE...", help="Fields of the request.")],
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
-    verbose: options.Verbose = False,
-    no_color: options.NoColor = False,
+    *,
+    voice: Voice,
 ) -> int:
     """Force a change on a plan: what it costs and why.
 
@@ -29,7 +26,6 @@ def why(
     from ..plans.settings import parsed, settings_in
     from .answers_text import why_text
 
-    voice = Voice(as_json, quiet, verbose, no_color)
     settings = [parsed(one) for text in changes for one in settings_in(text)]
     given = read_plan(plan)
     from ..solver import why as forced  # after the input: bad input is told without loading the solver

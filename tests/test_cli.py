@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from shardwise.cli import main
+from shardwise.cli import main, options
 from shardwise.cli.output import as_text
 from shardwise.cli.tables import items, paragraph, table
+from shardwise.cli.voice import Voice
 from shardwise.inputs import InputError
 from shardwise.launch import Objection, Refused
 from shardwise.models import Strategy
@@ -489,3 +493,24 @@ def test_ledger_is_a_table_in_80_columns(size: str, capsys: pytest.CaptureFixtur
     assert told["powers of two"] == ["never", "never", "32", "8"]
     assert main(["ledger", size, "--gpus", "8", "--card", "74.5GiB", "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)["schemes"]) == 4
+
+
+def test_the_module_is_the_command() -> None:
+    """``python -m shardwise`` runs where no script stands on the path."""
+    told = subprocess.run([sys.executable, "-m", "shardwise", "--version"], capture_output=True, text=True)
+
+    assert (told.returncode, told.stdout.split()[0]) == (0, "shardwise")
+
+
+def test_a_group_of_flags_reaches_its_command_whole() -> None:
+    """A command asks for groups; typer sees each flag of theirs, once, with the group's default."""
+
+    def command(word: str, *, size: options.Size, voice: Voice) -> int:
+        assert (word, size, voice) == ("x", options.Size(nodes="2"), Voice(quiet=True))
+        return 7
+
+    told = options.spelled(command)
+
+    assert told(word="x", nodes="2", gpus=None, as_json=False, quiet=True, verbose=False, no_color=False) == 7
+    names = list(inspect.signature(told).parameters)
+    assert names == ["word", "nodes", "gpus", "as_json", "quiet", "verbose", "no_color"]
