@@ -8,6 +8,7 @@ import typer
 
 from . import options
 from .errors import OK
+from .kept import kept_plan
 from .voice import Voice
 
 if TYPE_CHECKING:
@@ -48,17 +49,16 @@ def calibrate(
         raise InputError("runs", "nothing", "argument", "is required: a CSV or logs", code="missing")
     if output is not None:
         refuse_taken(output, force=force)
-    found = _calibrated(runs, plan, name, date)
+    found = _calibrated(runs, plan, name, date, voice)
     _told(found, output, force, voice)
     return OK
 
 
-def _calibrated(runs: list[str], plan: str | None, name: str, date: str | None) -> Calibrated:
+def _calibrated(runs: list[str], plan: str | None, name: str, date: str | None, voice: Voice) -> Calibrated:
     from ..calibration import calibrate, steps_of
     from ..calibration.calibrate import Calibrated
-    from ..plans import read_plan
 
-    steps, aside = steps_of(runs, None if plan is None else read_plan(plan))
+    steps, aside = steps_of(runs, None if plan is None else kept_plan(plan, voice))
     found = calibrate(steps, name, date or _date_of(runs))
     return Calibrated(found.site, (*aside, *found.set_aside))
 
@@ -108,10 +108,10 @@ def _text(site: Site) -> str:
 
 def _suggest(path: str, voice: Voice) -> int:
     from ..calibration import suggest
-    from ..plans import as_json, read_plan
+    from ..plans import as_json
     from .tables import table
 
-    found = suggest(read_plan(path))
+    found = suggest(kept_plan(path, voice))
     if voice.as_json:
         voice.data(as_json({"suggestions": [entry.model_dump(mode="json") for entry in found]}))
         return OK

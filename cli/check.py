@@ -9,6 +9,7 @@ import typer
 from . import options
 from .config import files_told, read_files
 from .errors import NO, OK
+from .kept import kept_plan
 from .voice import Voice
 
 if TYPE_CHECKING:
@@ -58,7 +59,8 @@ def check(
 
     request = read_request(source, job.flags() | size.flags(), job.settings)
     read = _configured(config, files, request)
-    given = read[0].strategy if read and (strategy, plan) == (None, None) else _given(strategy, plan, request)
+    named = strategy is not None or plan is not None
+    given = _given(strategy, plan, request, voice) if named or not read else read[0].strategy
     if message is not None:
         return _diagnosed(message, request, given, voice)
     from ..solver import check as judge  # after the input: bad input is told without loading the solver
@@ -100,11 +102,11 @@ def _configured(
     return read_files([*config, *(files or ())], request)
 
 
-def _given(strategy: str | None, plan: str | None, request: Request) -> Strategy:
+def _given(strategy: str | None, plan: str | None, request: Request, voice: Voice) -> Strategy:
     """The strategy of --strategy or --plan: exactly one of them."""
     from ..inputs import InputError
     from ..inputs.files import parse_json
-    from ..plans import read_plan, read_strategy
+    from ..plans import read_strategy
     from ..plans.raw import read_source
 
     if (strategy is None) == (plan is None):
@@ -112,7 +114,7 @@ def _given(strategy: str | None, plan: str | None, request: Request) -> Strategy
         reason = asked if strategy is None else "contradicts --plan: give one"
         raise InputError("strategy", strategy or "nothing", "--strategy", reason, code="contradiction")
     if plan is not None:
-        return read_plan(plan).strategy
+        return kept_plan(plan, voice).strategy
     text, name = read_source(strategy or "", "strategy")
     data = parse_json(text, "strategy", name)
     return read_strategy(data, request.model, name, request.training, request.cluster.gpus)

@@ -37,7 +37,12 @@ def _loss(found: Check) -> str:
             if best.status == "infeasible"
             else "no best plan was found in time"
         )
-    if found.loss_percent is None or found.loss_percent <= 0:
+    if found.loss_percent is not None and found.loss_percent < -0.05:
+        return (
+            f"{-found.loss_percent:.1f} % faster than the best plan within every limit "
+            f"({seconds(best.step_seconds)})"
+        )
+    if found.loss_percent is None or found.loss_percent < 0.05:
         return f"as fast as the best plan ({seconds(best.step_seconds)})"
     return f"{found.loss_percent:.1f} % slower than the best plan ({seconds(best.step_seconds)})"
 

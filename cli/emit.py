@@ -9,6 +9,7 @@ import typer
 
 from . import complete, options
 from .errors import NO, OK
+from .kept import kept_plan
 from .narrow import searched_for
 from .voice import Voice
 
@@ -36,12 +37,11 @@ def emit(
 ) -> int:
     """Write the files that start a plan with another tool."""
     from ..plans import as_json as json_text
-    from ..plans import read_plan
     from .output import as_text, refuse_taken, write_all
 
     if output is not None:
         refuse_taken(output, force=force)
-    made = _files(read_plan(plan), target, small)
+    made = _files(kept_plan(plan, voice), target, small)
     if made.refused:
         return refused(made, voice)
     if output and output != "-":

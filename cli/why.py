@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from .errors import NO, OK
+from .kept import kept_plan
 from .progress import working
 from .voice import Voice
 
@@ -22,12 +23,11 @@ def why(
     Names the time terms that grow and the limit that binds.
     """
     from ..plans import as_json as json_text
-    from ..plans import read_plan
     from ..plans.settings import parsed, settings_in
     from .answers_text import why_text
 
     settings = [parsed(one) for text in changes for one in settings_in(text)]
-    given = read_plan(plan)
+    given = kept_plan(plan, voice)
     from ..solver import why as forced  # after the input: bad input is told without loading the solver
 
     with working("searching", not (voice.quiet or voice.as_json)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..inputs import InputError
 from ..models.strategy import Strategy
+from ..plans.digests import stamped
 from ..plans.plan import Plan
 from ..plans.report import (
     bucket_report,
@@ -75,7 +76,7 @@ def _priced(plan: Plan, request: Request, strategy: Strategy) -> Plan:
         raise InputError("cluster.nodes", request.cluster.nodes, "--baseline", reason)
     said = f"the layout of plan {plan.inputs_hash} with the same work a card, for comparison; not searched"
     proof = plan.proof.model_copy(update={"statement": said})
-    return plan.model_copy(
+    small = plan.model_copy(
         update={
             "status": "feasible",
             "inputs_hash": request.inputs_hash(),
@@ -93,6 +94,7 @@ def _priced(plan: Plan, request: Request, strategy: Strategy) -> Plan:
             "warnings": (),
         }
     )
+    return stamped(small)
 
 
 def beside(plan: Plan, small: Plan) -> dict[str, str]:

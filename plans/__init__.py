@@ -12,6 +12,7 @@
 from .check import Best, Breach, Check, Edited, FilesRead, Patched
 from .choose import Choose
 from .complete import read_strategy
+from .digests import edited, stamped
 from .limits import Limits, Objective
 from .origin import as_input_error
 from .padding import padded_request
@@ -91,9 +92,11 @@ __all__ = [
     "as_json",
     "bytes_of",
     "count_of",
+    "edited",
     "padded_request",
     "read_plan",
     "read_question",
     "read_request",
     "read_strategy",
+    "stamped",
 ]

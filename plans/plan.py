@@ -189,6 +189,8 @@ class Plan(Frozen):
     schema_version: int = SCHEMA_VERSION
     status: Literal["optimal", "feasible"]
     inputs_hash: str
+    digests: dict[str, str] = {}
+    """Digest of each part of the request and of the strategy, as written: see `digests`."""
     versions: dict[str, str]
     request: Request
     strategy: Strategy

@@ -100,6 +100,12 @@ def _is_config(text: str, name: str) -> bool:
     if not text.lstrip().startswith("{"):
         return False
     keys = parse_json(text, "request", name, not_finite=str)
+    if {"strategy", "proof", "request"} <= set(keys):
+        reason = (
+            "is a saved plan, not a request: give it to `check REQUEST --plan`, `why PLAN key=value` or "
+            "`emit PLAN --to TARGET`"
+        )
+        raise InputError("request", name, "argument", reason, code="contradiction")
     return "model" not in keys and not any(isinstance(keys.get(table), dict) for table in TABLES)
 
 

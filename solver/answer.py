@@ -7,7 +7,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 from ..models import Strategy, Transformer
-from ..plans import OutOfTime, Plan, Proof, Request
+from ..plans import OutOfTime, Plan, Proof, Request, stamped
 from ..plans.report import (
     bucket_report,
     cost_report,
@@ -64,7 +64,7 @@ def plan_of(request: Request, outcome: Outcome, writers: Writers | None) -> Plan
     assert outcome.best is not None
     found = outcome.best
     ledger = judge(request, found.strategy, found.step_ns)
-    return Plan(
+    plan = Plan(
         status="optimal" if outcome.proved else "feasible",
         inputs_hash=request.inputs_hash(),
         versions=versions(),
@@ -80,6 +80,7 @@ def plan_of(request: Request, outcome: Outcome, writers: Writers | None) -> Plan
         buckets=bucket_report(ledger),
         warnings=notices(request, ledger, found.strategy),
     )
+    return stamped(plan)
 
 
 def out_of_time(request: Request, outcome: Outcome) -> OutOfTime:

@@ -18,7 +18,7 @@ from ..models import (
 from ..models.backend import backend
 from ..models.divisors import padded_vocabulary
 from ..plans import Notice, Request
-from ..plans.report import host_limit_bytes, seconds
+from ..plans.report import host_limit_bytes, seconds, verdict
 
 COMM_WARNING = 0.3
 """Share of the step above which exposed communication is worth a warning."""
@@ -54,13 +54,20 @@ def _card_notice(ledger: Ledger) -> Iterator[Notice]:
     share = 100 * ledger.peak_kib / ledger.usable_kib
     entry = ledger.stages[ledger.peak_stage]
     largest = max(entry.terms_kib, key=lambda name: entry.terms_kib[name]).replace("_", " ")
-    if share > 100:
+    if verdict(ledger) == "does_not_fit":
         yield Notice(
             code="card-too-small",
             message=f"the worst card would need {share:.0f} % of its usable memory",
             hint=f"its largest term is {largest}; `shardwise plan` for the same request finds what fits",
         )
-    elif ledger.peak_kib > law("risky_share") * ledger.usable_kib:
+    elif share > 100:
+        yield Notice(
+            code="risky-memory",
+            message=f"the worst card is expected to need {share:.0f} % of its usable memory; it fits only "
+            "where fragmentation stays small: risky",
+            hint=f"its largest term is {largest}; `shardwise plan` for the same request finds what fits",
+        )
+    elif verdict(ledger) == "risky":
         yield Notice(
             code="risky-memory",
             message=f"the worst card is filled to {share:.0f} % of its usable memory: risky",
