@@ -85,13 +85,20 @@ def memory_lines(memory: MemoryReport) -> list[str]:
     )
     low, high = memory.uncertainty.low_bytes, memory.uncertainty.high_bytes
     peak = f"peak expected {low / 2**30:,.1f} to {gib(high)}"
+    return [paragraph(line, "  ", "    ") for line in (card, peak, _host(memory))]
+
+
+def _host(memory: MemoryReport) -> str:
+    """Memory of a host with its verdict; a host of unknown size holds nothing of a plan."""
+    if not memory.host_usable_bytes and not memory.host_bytes_per_node:
+        return "host memory not known: nothing stands there"
     host = (
         f"host {memory.host_bytes_per_node / 2**30:,.1f} of {gib(memory.host_usable_bytes)} a node, "
         f"{memory.host_verdict.replace('_', ' ')}"
     )
     if memory.host_nodes_needed:
         host += f"; the hosts of {memory.host_nodes_needed} nodes would hold it"
-    return [paragraph(line, "  ", "    ") for line in (card, peak, host)]
+    return host
 
 
 def _proof(plan: Plan) -> str:

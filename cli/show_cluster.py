@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ..hardware import Cluster
     from .cards import ClusterCard, SeenCard
 
 
@@ -68,8 +69,10 @@ def cluster_text(card: ClusterCard, verbose: bool) -> str:
         f"{gib(node.gpu.memory_usable_bytes)} usable a card",
         f"HBM {rate(node.gpu.hbm_bytes_per_s)}",
         f"link {node.link}, {plural(node.islands, 'island')} of {node.island_size} a node",
-        f"network {node.nics} x {rate(node.nic_bytes_per_s)} ({node.fabric})",
-        f"host {gib(node.host_memory_bytes)}, {plural(node.cpu_cores, 'core')}",
+        _network(cluster),
+        f"host {gib(node.host_memory_bytes)}, {plural(node.cpu_cores, 'core')}"
+        if node.host_memory_bytes
+        else "host memory not given",
         f"oversubscription {cluster.oversubscription:g}",
     ]
     if card.usd_per_hour is not None:
@@ -86,6 +89,18 @@ def cluster_text(card: ClusterCard, verbose: bool) -> str:
     if verbose:
         lines += ["", f"  node: {node.source}", f"  card: {node.gpu.source}"]
     return "\n".join(lines)
+
+
+def _network(cluster: Cluster) -> str:
+    """Network cards of a machine; for a single machine of no known type they may be nobody's word."""
+    from ..hardware.topology.describe import NO_NETWORK
+    from .words import rate
+
+    node = cluster.node
+    given = any(getattr(node, name) != value for name, value in NO_NETWORK.items())
+    if given or cluster.nodes > 1 or node.name != node.described_name:
+        return f"network {node.nics} x {rate(node.nic_bytes_per_s)} ({node.fabric})"
+    return "network not given"
 
 
 def seen_text(card: SeenCard) -> str:

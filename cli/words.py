@@ -58,8 +58,7 @@ def plural(count: int, noun: str) -> str:
 def job(request: Request) -> str:
     """Model, cluster and batch of a request in one sentence."""
     cluster, training = request.cluster, request.training
-    pools = [f"{pool.nodes:,} x {pool.node.name if cluster.others else pool.name}" for pool in cluster.pools]
-    where = f"{' and '.join(pools)} ({plural(cluster.gpus, 'card')})"
+    where = f"{cluster.told} ({plural(cluster.gpus, 'card')})"
     batch = f"{plural(training.global_batch_size, 'sequence')} of {lengths(training)}"
     return f"{request.model.name} on {where}, {batch}"
 

@@ -142,6 +142,11 @@ class Cluster(Frozen):
         )
 
     @property
+    def told(self) -> str:
+        """The machines in words: ``4 x dgx-h100``; those of no known type by their cards, ``2x RTX-3090``."""
+        return " and ".join(_told(pool.node.name if self.others else pool.name, pool) for pool in self.pools)
+
+    @property
     def island_gpus(self) -> int:
         """Cards of the largest NVLink island: at most the domain (72 in an NVL72) and the cluster."""
         return min(self.node.domain_size, self.gpus)
@@ -232,3 +237,10 @@ def _ratio(value: object, origin: Origin) -> float:
     if not value >= 1:
         raise InputError(field, value, where, "must be at least 1 (1: none)", legal=["1.0"])
     return float(value)
+
+
+def _told(name: str, pool: Cluster) -> str:
+    """Machines of one kind in words."""
+    if name != pool.node.described_name:
+        return f"{pool.nodes:,} x {name}"
+    return name if pool.nodes == 1 else f"{pool.nodes:,} machines of {name}"

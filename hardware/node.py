@@ -98,6 +98,11 @@ class Node(Frozen):
         return found if self.pcie_bus_bytes_per_s is None else self.pcie_bus_bytes_per_s
 
     @property
+    def described_name(self) -> str:
+        """What a machine of no known type is called: its cards."""
+        return f"{self.gpus}x {self.gpu.name}"
+
+    @property
     def network_share(self) -> float:
         """What collectives reach of the wire: as measured here, else the fabric's share."""
         if self.network_bus_bytes_per_s is None:

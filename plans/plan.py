@@ -212,7 +212,7 @@ class Plan(Frozen):
         s, gib = self.strategy, self.memory.total_bytes / 2**30
         rows = {
             "model": self.request.model.name,
-            "cluster": f"{self.request.cluster.nodes} x {self.request.cluster.name}",
+            "cluster": self.request.cluster.told,
             "backend": s.backend,
             "tensor x pipeline x context x data": (
                 f"{s.tensor_parallel} x {s.pipeline_parallel} x {s.context_parallel} x {s.data_parallel}"

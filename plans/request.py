@@ -100,6 +100,14 @@ class Request(Frozen):
         """Where the value of the dotted `field` came from; "default" when nobody gave it."""
         return origin_of(self.origins, field)
 
+    def machine_origin(self, field: str = "cluster.preset") -> str:
+        """Where the value of `field` of the machine or its card came from.
+
+        Its own origin where it has one, else that of what named the card or the machine.
+        """
+        named = (field, "cluster.gpu", "cluster.machine", "cluster.file", "cluster.pool", "cluster.preset")
+        return next((self.origins[name] for name in named if name in self.origins), self.origin(field))
+
     def inputs_hash(self) -> str:
         """First 16 hex digits of SHA-256 over the canonical JSON without `origins`."""
         data = self.model_dump(mode="json", exclude={"origins"})

@@ -61,10 +61,10 @@ def _job(request: Request) -> Iterator[Conflict]:
 
 
 def _machine(request: Request) -> Iterator[Conflict]:
-    origin = request.origin("cluster.preset")
     node = request.cluster.node
-    yield _member(request, HOST, node.host_memory_bytes, origin)
-    yield _member(request, CARD, node.gpu.memory_usable_bytes, origin)
+    given = HOST if HOST in request.origins else "cluster.host_memory_gib"
+    yield _member(request, HOST, node.host_memory_bytes, request.machine_origin(given))
+    yield _member(request, CARD, node.gpu.memory_usable_bytes, request.machine_origin(CARD))
 
 
 def _chosen(request: Request) -> Iterator[Conflict]:

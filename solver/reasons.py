@@ -101,6 +101,9 @@ def _too_large(request: Request, limits: Limits) -> Iterator[str]:
             f"{head}the leanest layout ({_words(strategy)}) needs {entry.total_kib / 2**20:.1f} GiB a card: "
             f"{parts}"
         )
+    unable = list(dict.fromkeys(reason for _, reason in refusals(request)))[:SHOWN]
+    if unable:
+        yield f"And no other backend is a way out: {'; '.join(unable)}"
     need = _host_need(request, limits) if host else ""
     if need:
         yield _upper(f"and because {phrase(_host_member(limits))}, host memory is no way out: {need}")
@@ -109,7 +112,7 @@ def _too_large(request: Request, limits: Limits) -> Iterator[str]:
 
 def _offered(request: Request) -> str:
     gpu = request.cluster.node.gpu
-    origin = request.origin("cluster.preset")
+    origin = request.machine_origin(CARD)
     margin = request.limits.memory_margin
     told = f"and because one {gpu.name} offers {gib(gpu.memory_usable_bytes)} ({origin})"
     if not margin:

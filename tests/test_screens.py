@@ -12,13 +12,17 @@ from typer.main import get_command
 
 from shardwise.cli.answers_text import compare_text, curve_text, why_text
 from shardwise.cli.app import make_app
+from shardwise.cli.cards import cluster_card
 from shardwise.cli.plan_text import cure_hints, no_plan_text
+from shardwise.cli.show_cluster import cluster_text
 from shardwise.cli.voice import Voice
+from shardwise.cli.words import job
 from shardwise.inputs import InputError, nearest
 from shardwise.models import Strategy
 from shardwise.plans import Cure, NoPlan, Request, Why, as_json, read_request, read_strategy
 from shardwise.plans.row import BreakEven, Compare, CompareRow, Curve, CurveRow, TermChange
 from shardwise.plans.schema import TYPES
+from shardwise.solver import plan
 
 FLAGS = Path(__file__).parent / "data" / "flags.json"
 
@@ -231,3 +235,39 @@ def test_a_cut_list_says_so() -> None:
 
     assert cut.message.endswith("legal: a, b, c and others")
     assert whole.message.endswith("legal: a, b")
+
+
+BENCH = ("cluster.gpu=TITAN-RTX", "cluster.gpus_per_node=2")
+JOB = ("global_batch_size=16", "sequence_length=1024")
+
+
+def test_a_machine_of_no_known_type_is_called_by_its_cards() -> None:
+    """Nobody reads "1 x 2x"; what nobody gave of the machine is said, not made up."""
+    one = read_request("qwen2.5-0.5b", {}, [*BENCH, *JOB])
+    four = read_request("qwen2.5-0.5b", {}, [*BENCH, *JOB, "nodes=4", "nic_gbit_per_s=100"])
+
+    assert job(one) == "qwen2.5-0.5b on 2x TITAN-RTX (2 cards), 16 sequences of 1,024 tokens"
+    assert "on 4 machines of 2x TITAN-RTX (8 cards)" in job(four)
+    assert "network not given   host memory not given" in cluster_text(cluster_card(one.cluster), False)
+    assert "network 1 x 12.5 GB/s (tcp)" in cluster_text(cluster_card(four.cluster), False)
+    assert any(note.startswith("host memory not known") for note in one.cluster.notes)
+
+
+def test_a_card_that_was_set_is_the_origin_of_its_memory() -> None:
+    """The origin of a limit is where the user put the card, the machine, or the number itself."""
+    card, memory = "cluster.node.gpu.memory_usable_bytes", "cluster.node.gpu.memory_usable_bytes=9e9"
+    preset = {"cluster.preset": "dgx-h100"}
+
+    assert read_request("qwen2.5-0.5b", {}, [*BENCH, *JOB]).machine_origin(card) == f"--set {BENCH[0]}"
+    assert read_request("qwen2.5-0.5b", preset, JOB).machine_origin(card) == "--cluster"
+    narrowed = read_request("qwen2.5-0.5b", preset, [*JOB, memory.replace("9e9", "9000000000")])
+    assert narrowed.machine_origin(card).startswith("--set cluster.node.gpu")
+
+
+def test_backends_that_cannot_are_told_beside_one_that_is_too_large() -> None:
+    """A proof over some backends says why the others are no way out."""
+    card = ("cluster.gpu=A10", "cluster.gpus_per_node=1", "trainable=qlora(16)")
+    told = plan(read_request("mixtral-8x7b", {}, [*card, *JOB]))
+
+    assert isinstance(told, NoPlan)
+    assert any("no other backend is a way out: megatron does not run" in reason for reason in told.reasons)

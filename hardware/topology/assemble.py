@@ -13,7 +13,7 @@ from ..named_nodes import node_names
 from ..node import Node
 from .cards import cards_named
 from .checked import checked
-from .describe import NOT_GIVEN, Description, base_node, card_of, changed, laid_over
+from .describe import NO_HOST, NOT_GIVEN, Description, base_node, card_of, changed, laid_over
 from .islands import Islands
 from .sighting import Machine, Sighting
 
@@ -121,7 +121,7 @@ def _node(machine: Machine, said: Description, origin: str) -> tuple[Node, list[
         found, more = _with_matrix(found, Islands(matrix=machine.matrix), said)
         notes += more
     if not found.host_memory_bytes and said.host_memory_gib is None:
-        notes.append("host memory not known: nothing is offloaded; give host_memory_gib")
+        notes.append(NO_HOST)
     return laid_over(found, said, card, origin), notes
 
 

@@ -49,6 +49,9 @@ class Description(Frozen):
 
 
 NOT_GIVEN = "nothing"
+NO_HOST = "host memory not known: nothing is offloaded; give host_memory_gib"
+NO_NETWORK = {"nics": 1, "nic_bytes_per_s": 1.25e9, "fabric": "tcp"}
+"""What stands for the network of a machine until it is given, as several of them must have it."""
 
 
 def card_of(description: Description, seen: list[Gpu], origin: str, named: str = "") -> Gpu:
@@ -89,9 +92,7 @@ def base_node(description: Description, card: Gpu | None, cards: int | None, ori
         link=_link(card, island),
         island_size=island,
         domain_size=island,
-        nics=1,
-        nic_bytes_per_s=1.25e9,
-        fabric="tcp",
+        **NO_NETWORK,
         host_memory_bytes=0,
         host_dram_bytes_per_s=kind.dram_bytes_per_s,
         cpu_adam_efficiency=kind.adam_efficiency,

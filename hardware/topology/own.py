@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...inputs import InputError, nearest
 from .checked import checked
-from .describe import Description, base_node, card_of, laid_over
+from .describe import NO_HOST, Description, base_node, card_of, laid_over
 
 if TYPE_CHECKING:
     from ..cluster import Cluster
@@ -89,7 +89,8 @@ def _pool(table: dict[str, Any], origin: str, beside: Beside) -> Cluster:
 
         return cluster_of_sighting(sighting_of(beside(said.topology), said.topology), said, said.topology)
     node = node_of(said, origin)
-    return Cluster(name=said.name or node.name, node=node, nodes=said.nodes or 1)
+    notes = () if node.host_memory_bytes or said.host_memory_gib is not None else (NO_HOST,)
+    return Cluster(name=said.name or node.name, node=node, nodes=said.nodes or 1, notes=notes)
 
 
 def node_of(said: Description, origin: str) -> Node:
