@@ -4,8 +4,9 @@ VENV := .venv
 CLIENTS := .venv-clients
 E2E := .venv-e2e
 WHEEL := .venv-wheel
+MEGATRON := 0.19.0
 
-.PHONY: demo test check test-clients test-e2e wheel-test clean
+.PHONY: demo test check test-clients test-e2e slurm wheel-test clean
 
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -49,16 +50,32 @@ $(CLIENTS)/installed: pyproject.toml
 test-clients: $(CLIENTS)/installed
 	$(CLIENTS)/bin/python -m pytest tests/clients -m clients -W default
 
+# Megatron-LM's checks of arguments are in the wheel of a release for Python 3.12, which pip will not install beside
+# an older Python: it is unpacked. A MEGATRON_LM of your own names a checkout instead.
 $(E2E)/installed: pyproject.toml
 	$(PYTHON) -m venv $(E2E)
 	$(E2E)/bin/python -m pip install --quiet torch==2.13.0
 	$(E2E)/bin/python -m pip install --quiet --editable '.[e2e]'
 	touch $@
 
-# Debian's Slurm on this machine (apt install slurm-wlm munge; root), torchtitan and Megatron Core on a CPU, and
-# Megatron-LM where MEGATRON_LM names a checkout of it; what is missing is skipped and said.
-test-e2e: $(E2E)/installed
-	PATH="$(CURDIR)/$(E2E)/bin:$$PATH" $(E2E)/bin/python -m pytest tests/e2e -m e2e -W default -rs --durations=5
+$(E2E)/megatron-lm: $(E2E)/installed
+	rm -rf $(E2E)/wheels
+	-$(E2E)/bin/python -m pip download --quiet --no-deps --python-version 3.12 --only-binary :all: \
+	  --dest $(E2E)/wheels megatron-core==$(MEGATRON) && \
+	  $(E2E)/bin/python -m zipfile --extract $(E2E)/wheels/megatron_core-$(MEGATRON)-*.whl $@
+
+# Debian's Slurm where root may install it; what is missing is skipped and said by the tests.
+slurm:
+	@if command -v sbatch >/dev/null; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y slurm-wlm munge; } >/dev/null 2>&1 \
+	  || echo "slurm-wlm and munge could not be installed"; \
+	else echo "Slurm is not installed, and only root can"; fi
+
+# A real Slurm on this machine, torchtitan and Megatron Core on a CPU, Megatron-LM's three checks of arguments.
+test-e2e: $(E2E)/installed $(E2E)/megatron-lm slurm
+	PATH="$(CURDIR)/$(E2E)/bin:$$PATH" MEGATRON_LM="$${MEGATRON_LM-$(CURDIR)/$(E2E)/megatron-lm}" \
+	  $(E2E)/bin/python -m pytest tests/e2e -m e2e -W default -rs --durations=5
 
 clean:
 	rm -rf $(VENV) $(CLIENTS) $(E2E) $(WHEEL) build dist demo

@@ -10,14 +10,21 @@ import json
 import os
 import sys
 import traceback
+import typing
 from types import SimpleNamespace
 from typing import Any
 
 import torch
+import typing_extensions
 
 
 def pretend() -> None:
-    """A Hopper card, asked only for its capability, and a Transformer Engine, asked only for its version."""
+    """A Hopper card, asked only for its capability, and a Transformer Engine, asked only for its version.
+
+    Releases from core_v0.17 are for Python 3.12; all that their arguments take from it is a decorator.
+    """
+    if not hasattr(typing, "override"):
+        typing.override = typing_extensions.override
     import megatron.core.utils as utils
     from packaging.version import Version
 
