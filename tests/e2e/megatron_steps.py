@@ -23,8 +23,7 @@ def pretend() -> None:
 
     Releases from core_v0.17 are for Python 3.12; all that their arguments take from it is a decorator.
     """
-    if not hasattr(typing, "override"):
-        typing.override = typing_extensions.override
+    vars(typing).setdefault("override", typing_extensions.override)
     import megatron.core.utils as utils
     from packaging.version import Version
 
