@@ -44,7 +44,7 @@ def plan(
 
     Says why when none does, and what would cure it.
     """
-    from ..plans import NoPlan, OutOfTime, read_request
+    from ..plans import NoPlan, OutOfTime, Plan, read_request
     from .output import refuse_taken
     from .parsed import seconds_of, whole_of
 
@@ -55,6 +55,7 @@ def plan(
     request = read_request(source, job.flags() | size.flags(), job.settings)
     with working("searching", not (voice.quiet or voice.as_json)):
         outcome = _searched(request, limit, emit, voice)
+        outcome = outcome.whole() if isinstance(outcome, Plan) else outcome
     if isinstance(outcome, NoPlan | OutOfTime):
         return _without_plan(outcome, request, voice)
     return _with_plan(outcome, voice, shown, emit, output, force, strict)
@@ -66,8 +67,9 @@ def _searched(request: Request, limit: float | None, target: str | None, voice: 
 
     if target is None:
         from ..solver import plan as search
+        from ..solver.tables import Tables
 
-        return search(request, time_limit=limit, writers=writable_by)
+        return search(request, time_limit=limit, writers=writable_by, tables=Tables())
     _known_target(target, targets())
     backend = backend_of(target)
     if request.choose.backend is None and backend is not None:

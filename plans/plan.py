@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from html import escape
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import (
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
 
 from ..costs.ledger import View
 from ..inputs import Frozen
+from ..inputs.later import Later
 from ..models.strategy import Strategy
 from .request import Request
 
@@ -183,6 +190,25 @@ class Buckets(Frozen):
     sub_group_elements: int = Field(ge=1)
 
 
+def _kept(values: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+    """Values that are made later stay so; others are validated."""
+    return values if isinstance(values, Later) else handler(values)
+
+
+Alternatives = Annotated[
+    tuple[Alternative, ...],
+    WrapValidator(_kept),
+    PlainSerializer(tuple, return_type=tuple[Alternative, ...]),
+]
+Offers = Annotated[
+    tuple[Offer, ...], WrapValidator(_kept), PlainSerializer(tuple, return_type=tuple[Offer, ...])
+]
+Ladder = Annotated[
+    tuple[Rung, ...], WrapValidator(_kept), PlainSerializer(tuple, return_type=tuple[Rung, ...])
+]
+"""Tuples that may be a `Later`."""
+
+
 class Plan(Frozen):
     """A plan that fits, judged again without the solver."""
 
@@ -202,10 +228,16 @@ class Plan(Frozen):
     cost: Cost
     proof: Proof
     buckets: Buckets
-    alternatives: tuple[Alternative, ...] = ()
-    offers: tuple[Offer, ...] = ()
+    alternatives: Alternatives = ()
+    """Like `offers` and `ladder` searched for when first looked at: the plan alone does not wait for it."""
+    offers: Offers = ()
     warnings: tuple[Notice, ...] = ()
-    ladder: tuple[Rung, ...] = ()
+    ladder: Ladder = ()
+
+    def whole(self) -> Plan:
+        """This plan with everything beside it found by now."""
+        beside = {name: tuple(getattr(self, name)) for name in ("alternatives", "offers", "ladder")}
+        return self.model_copy(update=beside)
 
     def _repr_html_(self) -> str:
         """The plan as a table of its choices and what they cost, for notebooks."""

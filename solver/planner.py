@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from ..hardware import Cluster
 from ..inputs import InputError
+from ..inputs.later import later
 from ..models import Strategy
 from ..plans import Best, Check, Curve, NoPlan, OutOfTime, Plan, Request, padded_request
 from ..plans.report import (
@@ -50,12 +51,12 @@ def plan(
     With the objective `gpus` the plan's request has the cluster that was chosen.
 
     `time_limit` counts deterministic seconds. `writers` tells which launch targets can write a
-    strategy. `tables` are kept for later questions. Raises `InputError` for a rule outside the grammar.
-    Same request, same answer.
+    strategy. `tables` are kept for later questions, those about what stands beside the plan among them.
+    Raises `InputError` for a rule outside the grammar. Same request, same answer.
     """
     refuse_other(request, Request)
     _refuse_limit(time_limit)
-    tables = tables or Tables()
+    given, tables = tables, tables or Tables()
     asked, choose = request, request.choose
     precisions = choose.precision or (default_precision(request),)
     request, told = padded_request(request, choose.context_parallel or (1,), precisions)
@@ -76,11 +77,16 @@ def plan(
     found = found.model_copy(update={"warnings": (*told, *found.warnings)})
     if not outcome.proved:
         return found
+    return _with_asides(request, found, given or Tables())
+
+
+def _with_asides(request: Request, found: Plan, tables: Tables) -> Plan:
+    """The plan with what stands beside it, each searched for when it is first looked at."""
     return found.model_copy(
         update={
-            "alternatives": alternatives(request, found, tables),
-            "offers": offers(request, found, tables),
-            "ladder": ladder(request, found),
+            "alternatives": later(lambda: alternatives(request, found, tables)),
+            "offers": later(lambda: offers(request, found, tables)),
+            "ladder": later(lambda: ladder(request, found)),
         }
     )
 
