@@ -12,6 +12,7 @@ from pathlib import Path
 
 from .error import InputError
 from .exchange import put
+from .kinds import path_of
 
 MAX_BYTES = 8 * 2**20
 """Largest text file read, bytes: a config.json or request has kilobytes, the longest known 1 MB."""
@@ -22,7 +23,7 @@ def read_text(path: str | os.PathLike[str], field: str) -> str:
 
     Refuses what is missing, no plain file, larger than `MAX_BYTES`, empty, binary or not UTF-8.
     """
-    name = os.fspath(path)
+    name = path_of(path, field)
     try:
         if not os.path.isfile(name):
             what = "is a folder" if os.path.isdir(name) else "no such file"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..inputs import InputError, nearest
+from ..inputs.kinds import refuse_other
 from ..models.strategy import BackendName, Strategy
 from ..models.transformer import Transformer
 from ..plans.plan import Plan
@@ -51,6 +52,7 @@ def emit(plan: Plan, target: str, beside: Mapping[str, str] | None = None) -> di
     Raises `Refused` (code "cannot-write") when `target` cannot express the plan, and `InputError`
     for a name that is no target or a plan whose batch sizes contradict each other.
     """
+    refuse_other(plan, Plan)
     chosen = _target(target)
     objection = (
         refusal(plan.strategy, plan.request.model, target)

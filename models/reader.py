@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from ..inputs import Frozen, read_text
 from ..inputs.files import parse_json
+from ..inputs.kinds import path_of
 from .config_file import ConfigFile, NotFinite
 from .depth import blocks, runs
 from .facts import Facts
@@ -49,7 +50,7 @@ def read_config(path: str | os.PathLike[str]) -> Transformer:
 
 def explain_config(path: str | os.PathLike[str]) -> ReadReport:
     """As `read_config`, with the key behind each dimension and the keys that were ignored."""
-    name = os.fspath(path)
+    name = path_of(path, "model")
     if os.path.isdir(name):
         name = os.path.join(name, "config.json")
     text = read_text(name, "model")

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from ..inputs import InputError
+from ..inputs.kinds import refuse_no_mapping, refuse_other
 from ..models import Strategy, Training, Transformer
 from ..models.backend import Backend, backend
 from ..models.strategy import BACKENDS, PLACES, RECOMPUTES
@@ -33,6 +34,8 @@ def read_strategy(
     `training`, gradient accumulation that meets its global batch; with `cards`, data_parallel that
     uses them all. Raises `InputError`.
     """
+    refuse_no_mapping(data, "strategy")
+    refuse_other(transformer, Transformer)
     fields = {key: value for key, value in data.items() if key not in DERIVED}
     engine = _engine(fields.get("backend"), origin)
     word = fields.pop("recompute", None)

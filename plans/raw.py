@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..inputs import InputError, read_text
+from ..inputs.kinds import path_of
 from ..inputs.tables import json_tables, toml_tables
 
 
@@ -20,6 +21,7 @@ class Raw:
 
 def read_source(source: str, field: str = "request") -> tuple[str, str]:
     """(text, name) of the file `source`, or of standard input for "-"; errors name `field`."""
+    source = path_of(source, field)
     if source != "-":
         return read_text(source, field), source
     try:

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from ..inputs import InputError, nearest
 from ..inputs.files import parse_json
+from ..inputs.kinds import path_of, refuse_no_list, refuse_no_mapping
 from ..models import Transformer
 from .choose import Choose
 from .limits import Limits, Objective
@@ -51,6 +52,8 @@ def read_request(
 
 def _laid(raw: Raw, folder: Path | None, flags: Mapping[str, object], sets: Sequence[str]) -> Request:
     """The request of `raw` with flags and settings over it; fields of the machine are set last."""
+    refuse_no_mapping(flags, "flags")
+    refuse_no_list(sets, str, "sets")
     _top(raw)
     given = [(field, value) for field, value in flags.items() if value is not None]
     over(raw, [(field, _flag(field, value), FLAGS.get(field, field)) for field, value in given])
@@ -82,6 +85,7 @@ def _file(source: str | None) -> tuple[Raw, Path | None]:
     """The tables of `source` and the folder its relative paths start from."""
     if source is None:
         return Raw(), None
+    source = path_of(source, "request")
     if source != "-":
         if not source.strip():
             raise InputError("request", source, "argument", "is empty")

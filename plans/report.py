@@ -11,6 +11,7 @@ from ..costs.law import law
 from ..costs.ledger import LEFT_OUT
 from ..hardware import gemm_curve
 from ..inputs import InputError
+from ..inputs.kinds import refuse_no_list, refuse_other
 from ..models import Strategy
 from .plan import (
     Buckets,
@@ -27,20 +28,14 @@ from .plan import (
 from .request import Request
 
 
-def refuse_other(value: object, kind: type) -> None:
-    """Refuses an argument that is no `kind`, which names the argument."""
-    if not isinstance(value, kind):
-        raise InputError(kind.__name__.lower(), value, "argument", f"must be a {kind.__name__}")
-
-
 def price(request: Request, strategies: Sequence[Strategy]) -> list[Ledger]:
     """The ledger of each strategy for the request's model, job and cluster.
 
     Raises `InputError` for another type, a word the ledger does not know, and stages of another model.
     """
     refuse_other(request, Request)
+    refuse_no_list(strategies, Strategy, "strategy")
     for strategy in strategies:
-        refuse_other(strategy, Strategy)
         if strategy.layers != request.model.layers:
             reason = f"hold {strategy.layers} layers, the model has {request.model.layers}"
             held = [stage.layers for stage in strategy.stages]

@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field, ValidationError, field_validator, model_v
 from ..hardware import Cluster
 from ..hardware.topology import described
 from ..inputs import Frozen, InputError, nearest
+from ..inputs.kinds import refuse_no_mapping
 from ..models import Training, Transformer
 from ..models.adapters import check_targets
 from .choose import Choose
@@ -122,6 +123,7 @@ class Request(Frozen):
         node and its card ("cluster.node.gpu.memory_usable_bytes") and each field of
         training, choose, limits and objective can be changed. Raises `InputError`.
         """
+        refuse_no_mapping(values, "values")
         parts: dict[str, Any] = {name: getattr(self, name) for name in type(self).model_fields}
         parts["origins"] = {**self.origins, **dict.fromkeys(values, origin)}
         try:

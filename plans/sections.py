@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from ..hardware.catalogue import node_names
 from ..hardware.topology import Description, described, read_cluster, read_own_table
 from ..inputs import InputError, nearest, read_text
 from ..inputs.files import parse_json
+from ..inputs.kinds import path_of
 from ..models import ReadReport, Training, Transformer, explain_config, explain_preset
 from .origin import as_input_error
 from .quantity import count_of
@@ -44,7 +44,7 @@ def transformer_of(value: str | Path, beside: Path | None = None) -> Transformer
 
 def report_of(value: str | Path, beside: Path | None = None) -> ReadReport:
     """As `transformer_of`, with the key behind each dimension."""
-    text = os.fspath(value)
+    text = path_of(value, "model")
     if not text.strip():
         raise InputError("model", text, "model", "is empty", legal=["llama-3.1-8b"])
     near = beside / text if beside and _exists(beside / text) else None

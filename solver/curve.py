@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..inputs import InputError
+from ..inputs.kinds import refuse_no_list, refuse_other
 from ..models import Strategy
 from ..plans import Request
 from ..plans.row import Curve, CurveRow
@@ -24,6 +25,8 @@ def curve(request: Request, gpus: Sequence[int], envelope: bool = False) -> Curv
 
     Raises `InputError` for a count that is neither whole nodes nor part of one.
     """
+    refuse_other(request, Request)
+    refuse_no_list(gpus, int, "gpus")
     rows: list[CurveRow] = []
     before: Strategy | None = None
     for count in sorted(set(gpus)):

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from ..hardware import Cluster
 from ..inputs import InputError
+from ..inputs.kinds import refuse_other
 from ..inputs.later import later
 from ..models import Strategy
 from ..plans import Best, Check, Curve, NoPlan, OutOfTime, Plan, Request, padded_request
@@ -15,7 +16,6 @@ from ..plans.report import (
     host_verdict,
     memory_report,
     price,
-    refuse_other,
     seconds,
     time_report,
     traffic_report,
@@ -96,6 +96,8 @@ def check(request: Request, strategy: Strategy) -> Check:
 
     Raises `InputError` where it cannot be priced: it does not use the cluster's cards or meet the batch.
     """
+    refuse_other(request, Request)
+    refuse_other(strategy, Strategy)
     _priceable(request, strategy)
     request, told = padded_request(request, (strategy.context_parallel,), (strategy.precision,))
     ledger = price(request, [strategy])[0]
@@ -168,6 +170,7 @@ class Planner:
     """Questions about one cluster. Keeps tables of earlier questions, a bounded number; thread-safe."""
 
     def __init__(self, cluster: Cluster) -> None:
+        refuse_other(cluster, Cluster)
         self.cluster = cluster
         self._tables = Tables()
 
@@ -203,5 +206,6 @@ class Planner:
 
     def whatif(self, answer: Plan, **changes: Any) -> Plan | NoPlan | OutOfTime:
         """The answer to the plan's request with fields changed; ``__`` stands for the dot."""
+        refuse_other(answer, Plan)
         fields: Mapping[str, Any] = {name.replace("__", "."): value for name, value in changes.items()}
         return plan(answer.request.changed(fields), tables=self._tables)

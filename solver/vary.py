@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..inputs import InputError
+from ..inputs.kinds import refuse_no_list, refuse_other
 from ..plans import Request
 from ..plans.row import BreakEven, Compare, CompareRow
 from .answer import versions
@@ -34,6 +35,8 @@ def compare(
     `along` (field, low, high) also looks for the value at which the two best change places, all else equal.
     Raises `InputError` for a field or value that cannot be.
     """
+    refuse_other(request, Request)
+    refuse_no_list(cases, Case, "cases")
     names = [case.name for case in cases]
     if len(set(names)) < len(names):
         raise InputError("--case", ", ".join(names), "--case", "names one case twice", code="contradiction")

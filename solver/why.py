@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..costs import Ledger
+from ..inputs.kinds import refuse_no_mapping, refuse_other
 from ..plans import Plan, Request
 from ..plans.report import price, seconds
 from ..plans.row import Binding, TermChange, Why
@@ -25,6 +26,8 @@ LEAST_GAIN = 0.005
 
 def why(plan: Plan, changes: Mapping[str, Any]) -> Why:
     """What the fields of `changes` cost when forced on the request of `plan`. Raises `InputError`."""
+    refuse_other(plan, Plan)
+    refuse_no_mapping(changes, "changes")
     request = plan.request
     forced = request.changed(dict(changes), origin="forced")
     said = ", ".join(f"{field}={_text(value)}" for field, value in changes.items())

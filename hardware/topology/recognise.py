@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...inputs import InputError, read_text
 from ...inputs.files import parse_json
+from ...inputs.kinds import path_of
 from ...inputs.toml import parse_toml, unreadable
 from .assemble import cluster_of_sighting
 from .checked import checked
@@ -36,7 +37,7 @@ KNOWN = [
 
 def read_cluster(path: str | os.PathLike[str], said: Mapping[str, Any]) -> Cluster:
     """The cluster in the file `path` with the keys of `said` laid over it. Raises `InputError`."""
-    name = os.fspath(path)
+    name = path_of(path, FIELD)
     return cluster_of_text(read_text(path, FIELD), name, said, Path(name).parent)
 
 
