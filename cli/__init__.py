@@ -21,11 +21,18 @@ __all__ = ["main"]
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs `argv` (default: the process's own) and returns the exit code of `cli.errors`."""
+    try:
+        return _run([*(sys.argv[1:] if argv is None else argv)])
+    except KeyboardInterrupt:  # while modules load, before anything could be guarded
+        print("interrupted", file=sys.stderr)
+        return 130
+
+
+def _run(words: list[str]) -> int:
     _open_closed()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
-    words = [*(sys.argv[1:] if argv is None else argv)]
     from .errors import guarded
     from .findings import plain, tell_findings
 

@@ -7,7 +7,7 @@
 | 2 | usage or input error |
 | 3 | a limit stopped the search before any plan |
 | 70 | a defect of this program (`SHARDWISE_TRACEBACK=1` shows where) |
-| 130 | interrupted |
+| 130 | interrupted; `plan` has shown the best so far |
 | 141 | the reader of a pipe went away |
 """
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from . import complete, options
-from .errors import NO, OK, STOPPED
+from .errors import INTERRUPTED, NO, OK, STOPPED
 from .narrow import searched_for
-from .progress import working
+from .progress import stoppable, working
 from .voice import Voice
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def plan(
 ) -> int:
     """Find the fastest layout that fits, with proof.
 
-    Says why when none does, and what would cure it.
+    Says why when none does, and what would cure it. Ctrl-C shows the best so far.
     """
     from ..plans import NoPlan, OutOfTime, Plan, read_request
     from .output import refuse_taken
@@ -53,12 +53,14 @@ def plan(
     if output is not None:
         refuse_taken(output, force=force)
     request = read_request(source, job.flags() | size.flags(), job.settings)
-    with working("searching", not (voice.quiet or voice.as_json)):
+    with stoppable() as watch, working("searching", not (voice.quiet or voice.as_json), watch):
         outcome = _searched(request, limit, emit, voice)
         outcome = outcome.whole() if isinstance(outcome, Plan) else outcome
     if isinstance(outcome, NoPlan | OutOfTime):
-        return _without_plan(outcome, request, voice)
-    return _with_plan(outcome, voice, shown, emit, output, force, strict)
+        code = _without_plan(outcome, request, voice)
+    else:
+        code = _with_plan(outcome, voice, shown, emit, output, force, strict)
+    return INTERRUPTED if watch.stopped else code
 
 
 def _searched(request: Request, limit: float | None, target: str | None, voice: Voice) -> Outcome:

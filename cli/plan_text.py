@@ -107,7 +107,7 @@ def _proof(plan: Plan) -> str:
     if plan.status == "optimal":
         return f"optimal under this cost model and search space: {seen}"
     return (
-        f"stopped by a limit: at most {proof.gap:.1%} above the best step under this cost model "
+        f"stopped before the end: at most {proof.gap:.1%} above the best step under this cost model "
         f"(bound {seconds(proof.bound_seconds)}); {seen}"
     )
 

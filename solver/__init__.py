@@ -15,7 +15,7 @@
 | `fewest` | the fewest cards that have a plan |
 | `points`, `why`, `vary`, `curve`, `ladder` | what if: a forced change, cases, counts, levers |
 | `diagnose` | an out-of-memory message: the term that broke, changes that fit |
-| `engine`, `planner` | OR-Tools; the public face |
+| `watch`, `engine`, `planner` | who looks on, and may stop it; OR-Tools; the public face |
 """
 
 from .curve import curve

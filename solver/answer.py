@@ -45,7 +45,7 @@ def proof(request: Request, outcome: Outcome, found: Found) -> Proof:
         "no other choice of this search space is faster under this cost model"
         + (", and no smaller number of cards has a plan" if request.objective.minimize == "gpus" else "")
         if outcome.proved
-        else f"stopped by the time limit; nothing is faster than {seconds(bound)} s"
+        else f"stopped before the end; nothing is faster than {seconds(bound)} s"
     )
     return Proof(
         bound_seconds=seconds(bound),

@@ -12,11 +12,13 @@ from ..plans import Request
 from .coefficients import Coefficients
 from .frontier import Breakpoint, frontier, row_bound
 from .leaf import Leaf, LeafPlan, single_stage
+from .lower import NEVER
 from .master import Master
 from .options import RowOptions, row_options
 from .outcome import Entry, Found, Outcome, Tally
 from .rules import Rule
 from .table import FIELDS
+from .watch import is_over, tell
 
 MASTER_ROWS = 200
 """Rows a master holds at most."""
@@ -59,7 +61,15 @@ class Closing:
         self.tally.deterministic_time += seconds
 
     def _out_of_time(self) -> bool:
-        return self.time_limit is not None and self.tally.deterministic_time >= self.time_limit
+        return is_over(self.tally.deterministic_time, self.time_limit)
+
+    def alone(self, entry: Entry) -> Found | None:
+        """The best plan of one row, whatever the time."""
+        self.time_limit = None
+        made = self._tables(entry)
+        if made is not None:
+            self._leaf(entry, *made[:2])
+        return self.best
 
     def _batch(self, batch: list[Entry]) -> int | None:
         """Close every row of a batch in the master's order; the least open bound if time ran out.
@@ -73,6 +83,7 @@ class Closing:
             row, bound, spent = chosen
             self.tally.masters += 1
             self._charge(spent)
+            tell(self.limit_ns if self.limit_ns < NEVER - 1 else None, min(bound, self.limit_ns))
             if bound > self.limit_ns:
                 break
             if self._out_of_time():

@@ -51,7 +51,8 @@ def _without_pandas(name: str) -> Any:
 def new_solver(time_limit: float | None) -> Any:
     """A deterministic solver: one worker, no presolve or probing, a fixed seed.
 
-    `time_limit` counts deterministic seconds, never wall time.
+    `time_limit` counts deterministic seconds, never wall time. Ctrl-C stays with Python: a handler of the
+    solver's own would kill the process ever after.
     """
     solver = cp_model().CpSolver()
     parameters = solver.parameters
@@ -59,6 +60,7 @@ def new_solver(time_limit: float | None) -> Any:
     parameters.cp_model_presolve = False
     parameters.cp_model_probing_level = 0
     parameters.random_seed = SEED
+    parameters.catch_sigint_signal = False
     if time_limit is not None:
         parameters.max_deterministic_time = max(time_limit, 1e-6)
     return solver

@@ -19,6 +19,7 @@ from .options import row_options
 from .points import padded
 from .space import space
 from .uniform import uniform
+from .watch import refuse_stopped
 
 SECONDS = 0.2
 """Deterministic seconds for option tables of rows that the bounds leave open."""
@@ -40,6 +41,7 @@ def feasible(request: Request) -> bool | None:
     strategies = _allowed(request, limit)
     open_rows: list[tuple[Coefficients, int]] = []
     for some in _batches(_leanest_first(strategies)):
+        refuse_stopped()
         part = Coefficients(request, strategies.take(some))
         fits = can_fit(part) & host_can_hold(part)
         if deadline is not None:

@@ -19,6 +19,7 @@ from .lower import layers_by_kind, time_bound
 from .outcome import Outcome, Tally
 from .search import Search
 from .space import rows
+from .watch import is_over
 
 
 @dataclass(frozen=True)
@@ -205,7 +206,7 @@ class Fragments:
             if self._cannot_be_faster(cards):
                 break
             for shape, stages in shapes(self.request, cards, size, self._worth(cards)):
-                if self.time_limit is not None and self.tally.deterministic_time >= self.time_limit:
+                if is_over(self.tally.deterministic_time, self.time_limit):
                     self.proved = False
                     return
                 self._try(shape, stages)

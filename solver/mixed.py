@@ -31,6 +31,7 @@ from .options import RowOptions
 from .outcome import Found, Outcome, Tally
 from .search import ROW_SECONDS, Search
 from .space import rows
+from .watch import is_over
 
 
 @dataclass(frozen=True)
@@ -167,7 +168,7 @@ class MixedSearch:
             if least > self.limit_ns:
                 self.tally.bound += 1
                 continue
-            if self.time_limit is not None and self.tally.deterministic_time >= self.time_limit:
+            if is_over(self.tally.deterministic_time, self.time_limit):
                 return least
             solved = self._solved(leaf)
             if solved is not None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..costs.columns import Bools, Ints
+from ..costs.columns import Ints
 from ..plans import Request
 from .bounds import can_fit, levels, nearly_within
 from .cases import recompute_alike
@@ -21,6 +21,7 @@ from .rules import Rule
 from .space import Space
 from .tables import Priced, Tables
 from .uniform import uniform
+from .watch import is_over, tell
 
 ROUND = 64
 """Shapes are opened in multiples of this."""
@@ -47,6 +48,8 @@ class Search:
     tables: Tables = field(default_factory=Tables)
     left_ns: int = NEVER
     """The least bound of shapes that were left unopened as time ran out."""
+    leader: Entry | None = None
+    """The row of the plan that lowered the limit last."""
 
     def __post_init__(self) -> None:
         deadline = self.request.limits.max_step_seconds
@@ -94,7 +97,13 @@ class Search:
         self.tally.deterministic_time += seconds
 
     def _out_of_time(self) -> bool:
-        return self.time_limit is not None and self.tally.deterministic_time >= self.time_limit
+        return is_over(self.tally.deterministic_time, self.time_limit)
+
+    def _lower(self, part: Coefficients, steps: Ints) -> None:
+        """Plans of the rows of `part` that take `steps` may lower the limit."""
+        if len(steps) and (least := int(steps.min())) <= self.limit_ns:
+            self.limit_ns = least
+            self.leader = Entry(least, part, int(steps.argmin()), None)
 
     def _survivors(self, found: Space) -> list[Entry]:
         """(bound, coefficients, row) of rows that may hold a plan within the limit, by rising bound."""
@@ -105,6 +114,7 @@ class Search:
         closed = np.ones(len(order), dtype=np.bool_)
         for batch in _batches(order):
             worth = _rounded(batch, least, self.limit_ns)
+            tell(self.limit_ns if self.leader else None, min(int(least[batch].min()), self.limit_ns))
             closed[worth] = False
             if self._out_of_time():
                 self.left_ns = min(self.left_ns, int(least[worth].min(initial=NEVER)))
@@ -125,8 +135,8 @@ class Search:
             part = some[0].part
             joined = Level.join([entry.level for entry in some if entry.level is not None])
             one = halved(part, joined.take(joined.lower <= self.limit_ns))
-            self.limit_ns = min(self.limit_ns, int(one.upper.min(initial=NEVER)))
-            lower, _ = one.by_row(len(part.strategies))
+            lower, upper = one.by_row(len(part.strategies))
+            self._lower(part, upper)
             for entry in some:
                 bound = max(entry.bound, int(lower[entry.row]))
                 found.append(Entry(bound, part, entry.row, one.take(one.cases.row == entry.row)))
@@ -140,7 +150,7 @@ class Search:
         fits = can_fit(part)
         self.tally.infeasible += int((~fits).sum())
         self._charge(PRICED_SECONDS * len(worth))
-        self.limit_ns = min(self.limit_ns, self._uniform(part, fits))
+        self._lower(part, np.where(fits, uniform(part), NEVER))
         near = fits & nearly_within(part, bounds, self.limit_ns)
         entries = self._levelled(part, np.flatnonzero(near), bounds)
         kept = [entry for entry in entries if entry.bound <= self.limit_ns]
@@ -161,23 +171,26 @@ class Search:
         alike = recompute_alike(part)[rows]
         one = levels(part, rows[alike], self.limit_ns)
         lower, upper = one.by_row(len(bounds))
-        self.limit_ns = min(self.limit_ns, int(upper.min(initial=NEVER)))
+        self._lower(part, upper)
         free = [Entry(int(bounds[row]), part, row, None) for row in rows[~alike].tolist()]
         return free + [
             Entry(max(int(bounds[row]), int(lower[row])), part, row, one.take(one.cases.row == row))
             for row in rows[alike & (lower[rows] <= self.limit_ns)].tolist()
         ]
 
-    def _uniform(self, part: Coefficients, fits: Bools) -> int:
-        return int(np.where(fits, uniform(part), NEVER).min(initial=NEVER))
-
     def _close(self, entries: list[Entry]) -> Outcome:
-        """The best of the rows that are left."""
+        """The best of the rows that are left; of a stopped search at least the leader."""
         ending = Closing(self.request, self.rules, self.tally, self.limit_ns, self.time_limit)
         found = ending.run(entries)
-        if self.left_ns > self.limit_ns or (found.best and found.best.step_ns <= self.left_ns):
+        if found.proved and (
+            self.left_ns > self.limit_ns or (found.best and found.best.step_ns <= self.left_ns)
+        ):
             return found
-        return Outcome(found.best, min(self.left_ns, found.bound_ns or NEVER), False, self.tally)
+        best = found.best
+        if best is None and self.leader is not None:
+            best = ending.alone(self.leader)
+        bound = min(self.left_ns, NEVER if found.bound_ns is None else found.bound_ns)
+        return Outcome(best, bound, False, self.tally)
 
 
 def _lean_first(found: Space, least: Ints) -> Ints:

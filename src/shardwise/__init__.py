@@ -12,11 +12,12 @@ choice is faster under its cost model; says why when nothing fits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, overload
+TYPE_CHECKING = False  # as in `typing`, whose import alone takes longer than all else here
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, overload
+
     from .costs import Ledger as Ledger
     from .hardware import Cluster as Cluster
     from .inputs import InputError as InputError
@@ -66,6 +67,8 @@ def __getattr__(name: str) -> Any:
     """Nouns are imported when first asked for, so that importing the package costs nothing."""
     if name not in _ROOMS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
     return getattr(import_module(f".{_ROOMS[name]}", __name__), name)
 
 
@@ -84,12 +87,18 @@ def plan(request: Request, time_limit: float | None = None) -> Plan | NoPlan | O
     return search(request, time_limit=time_limit, writers=writable_by)
 
 
-@overload
-def price(request: Request, strategy: Strategy) -> Ledger: ...
-@overload
-def price(request: Request, strategy: Sequence[Strategy]) -> list[Ledger]: ...
+if TYPE_CHECKING:
+
+    @overload
+    def price(request: Request, strategy: Strategy) -> Ledger: ...
+    @overload
+    def price(request: Request, strategy: Sequence[Strategy]) -> list[Ledger]: ...
+
+
 def price(request: Request, strategy: Strategy | Sequence[Strategy]) -> Ledger | list[Ledger]:
     """The ledger of one strategy, or of each of many, for the request's model, job and cluster."""
+    from collections.abc import Sequence
+
     from .plans.report import price as price_all
 
     if isinstance(strategy, Sequence):
