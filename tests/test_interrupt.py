@@ -15,7 +15,7 @@ import pytest
 from shardwise.cli.progress import state
 from shardwise.hardware import Cluster
 from shardwise.models import Training
-from shardwise.plans import Plan, Request
+from shardwise.plans import Request
 from shardwise.plans.saved import plan_from
 from shardwise.solver.engine import cp_model, new_solver
 from shardwise.solver.judge import judge
