@@ -39,6 +39,20 @@ WORDS: dict[str, tuple[str, ...]] = {
 }
 """Columns that hold words: the column carries the index into this tuple."""
 
+
+def distinct(values: Ints) -> Ints:
+    """The distinct whole numbers of an array, ascending; `numpy.unique` would load masked arrays for it.
+
+    >>> distinct(np.array([3, 1, 3])).tolist()
+    [1, 3]
+    """
+    ordered = np.sort(values, axis=None)
+    fresh = np.ones(len(ordered), dtype=np.bool_)
+    fresh[1:] = ordered[1:] != ordered[:-1]
+    found: Ints = ordered[fresh]
+    return found
+
+
 FLAGS = ("reshard_after_forward", "sequence_parallel")
 
 

@@ -16,7 +16,7 @@ from ..models.transformer import Transformer
 from ..models.work import flops_per_token, parameters
 from .book import MOMENTS, Book
 from .buffers import buckets, whole_rank
-from .columns import Counts, Ints, Strategies
+from .columns import Counts, Ints, Strategies, distinct
 from .host import host_capacity_bytes, stage_block
 from .interval import peak_interval
 from .law import law
@@ -73,7 +73,7 @@ class Prices:
         stages, cards, _ = stage_block(layout)
         each = add_up(self.book.host, self.frame)
         found = np.zeros(len(stages), dtype=np.int64)
-        for count in np.unique(stages).tolist():
+        for count in distinct(stages).tolist():
             rows = stages == count
             padded = np.pad(each[rows], ((0, 0), (0, -each.shape[1] % count)))
             blocks = padded.reshape(padded.shape[0], -1, count).sum(axis=2)

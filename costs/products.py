@@ -11,7 +11,7 @@ from ..hardware.catalogue import gemm_curve
 from ..models.mixers import Mixing
 from ..models.strategy import PRECISIONS
 from .cards import training_factor
-from .columns import Floats
+from .columns import Floats, distinct
 from .law import law
 from .layout import Layout
 
@@ -59,7 +59,7 @@ def product_seconds(layout: Layout, m: Floats, n: Floats, k: Floats, *, linear: 
     gpu = layout.cluster.node.gpu
     found = np.zeros(np.broadcast_shapes(m.shape, n.shape, k.shape))
     codes = layout.strategies.precision
-    for value in np.unique(codes).tolist():
+    for value in distinct(codes).tolist():
         word = PRECISIONS[value]
         precision = word if linear or word in ("fp16", "fp32") else "bf16"
         peak = gpu.peak_flops_per_s(precision)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from importlib.metadata import PackageNotFoundError, version
 
 from pydantic import BaseModel
 
+from ..inputs.release import release
 from .plan import Plan
 
 DIGITS = 8
@@ -36,7 +36,7 @@ def edited(plan: Plan) -> tuple[str, ...]:
 
     Empty for a plan of another release, whose parts may be spelled otherwise, and for one without digests.
     """
-    if plan.versions.get("shardwise") != _release():
+    if plan.versions.get("shardwise") != release():
         return ()
     now = digests(plan)
     return tuple(name for name, old in plan.digests.items() if now.get(name) != old)
@@ -45,10 +45,3 @@ def edited(plan: Plan) -> tuple[str, ...]:
 def _digest(part: BaseModel) -> str:
     text = json.dumps(part.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
-
-
-def _release() -> str:
-    try:
-        return version("shardwise")
-    except PackageNotFoundError:
-        return "unknown"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 
+import numpy as np
+
+from ..inputs.release import release
 from ..models import Strategy, Transformer
 from ..plans import OutOfTime, Plan, Proof, Request, stamped
 from ..plans.report import (
@@ -16,6 +18,7 @@ from ..plans.report import (
     time_report,
     traffic_report,
 )
+from .engine import solver_version
 from .judge import judge
 from .notices import notices
 from .outcome import Found, Outcome
@@ -27,13 +30,7 @@ Writers = Callable[[Strategy, Transformer], tuple[str, ...]]
 @cache
 def versions() -> dict[str, str]:
     """Releases an answer depends on."""
-    found = {}
-    for name in ("numpy", "ortools", "shardwise"):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = "unknown"
-    return found
+    return {"numpy": np.__version__, "ortools": solver_version(), "shardwise": release()}
 
 
 def proof(request: Request, outcome: Outcome, found: Found) -> Proof:

@@ -69,6 +69,4 @@ def new_solver(time_limit: float | None) -> Any:
 @cache
 def solver_version() -> str:
     """The version of OR-Tools."""
-    from importlib.metadata import version
-
-    return version("ortools")
+    return str(import_module("ortools").__version__)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..costs.columns import Counts, Strategies
+from ..costs.columns import Counts, Strategies, distinct
 from ..costs.price import price_columns
 from ..models import Strategy
 from ..models.strategy import Stage
@@ -35,7 +35,7 @@ def even_plan(request: Request) -> Found | None:
     deadline = request.limits.max_step_seconds
     limit = NEVER - 1 if deadline is None else int(deadline * 1e9)
     stages = part.strategies.pipeline_parallel
-    for number in np.unique(stages[steps <= limit]).tolist():
+    for number in distinct(stages[steps <= limit]).tolist():
         some = np.flatnonzero((stages == number) & (steps <= limit))
         row = int(some[np.argmin(steps[some])])
         found = _fastest(part, row)

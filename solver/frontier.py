@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..costs.columns import Ints
+from ..costs.columns import Ints, distinct
 from .options import RowOptions
 
 
@@ -41,7 +41,7 @@ def _least_bottleneck(pools: list[Ints], layers: int, theta: int, held: Held) ->
     if not all(len(pool) for pool in usable):
         return None
     floor = max(int(pool[:, 1].min()) for pool in usable)
-    taus = np.unique(np.concatenate([pool[:, 1] for pool in usable]))
+    taus = distinct(np.concatenate([pool[:, 1] for pool in usable]))
     taus = taus[taus >= floor]
     low, high = 0, len(taus) - 1
     if held(usable, int(taus[high])) < layers:
@@ -67,7 +67,7 @@ def frontier(options: RowOptions, held: Held = held_by_all) -> list[Breakpoint]:
     (theta_k, tau_k), either a tail above theta_k or a bottleneck of at least tau_k.
     """
     pools = _pooled(options)
-    thetas = np.unique(np.concatenate([pool[:, 2] for pool in pools]))
+    thetas = distinct(np.concatenate([pool[:, 2] for pool in pools]))
     found: list[Breakpoint] = []
     index = len(thetas) - 1
     while index >= 0:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..costs.book import Sum
-from ..costs.columns import Bools, Ints
+from ..costs.columns import Bools, Ints, distinct
 from ..costs.schedule import step
 from .bounds import relief_of, supports
 from .coefficients import Coefficients, allowed_recompute, capacity_kib, host_capacity_kib
@@ -64,10 +64,11 @@ class _Even:
 
 def _groups(coefficients: Coefficients) -> Iterator[_Even]:
     s = coefficients.strategies
-    pairs = np.stack([s.pipeline_parallel, s.virtual_pipeline], axis=1)
+    pairs = (s.pipeline_parallel << 32) | s.virtual_pipeline
     kinds = np.array(coefficients.request.model.kind_of_layer)
-    for p, v in np.unique(pairs, axis=0).tolist():
-        rows = np.flatnonzero((pairs[:, 0] == p) & (pairs[:, 1] == v))
+    for pair in distinct(pairs).tolist():
+        p, v = pair >> 32, pair & 0xFFFFFFFF
+        rows = np.flatnonzero(pairs == pair)
         sizes = uniform_counts(len(kinds) // v, p)
         if p > 1 and kinds.max():
             sizes = balanced_counts(coefficients.chunk.stage, int(rows[0]), kinds, p)
@@ -129,7 +130,7 @@ def _host_fits(coefficients: Coefficients, even: _Even) -> Bools:
     offloaded = coefficients.strategies.is_("offload_optimizer", "cpu")[rows]
     capacity = host_capacity_kib(coefficients.request, coefficients.layout)
     found = np.zeros(len(rows), dtype=np.bool_)
-    for count in np.unique(stages).tolist():
+    for count in distinct(np.asarray(stages)).tolist():
         some = stages == count
         padded = np.pad(each[some], ((0, 0), (0, -even.stages % count)))
         blocks = padded.reshape(padded.shape[0], -1, count).sum(axis=2).max(axis=1)
