@@ -17,6 +17,7 @@ from .columns import Floats, Ints
 from .law import law
 from .layout import Layout
 from .needed import ALL_NEEDED, Needed
+from .once import once
 from .terms import Note, Term, kib
 
 _SAVED = Note(
@@ -170,6 +171,10 @@ class Saved:
         )
 
 
+saved_of = once(Saved.of)
+
+
+@once
 def again(layout: Layout, share: str) -> Floats:
     """A share (a field of `Again`) of each row's selective set, (n,)."""
     shares = [float(getattr(saved_sets()[stack(name).selective_set].again, share)) for name in stack_names()]
@@ -181,7 +186,7 @@ def activation_terms(layout: Layout, moment: str) -> list[Term]:
     """Saved activations (forward, backward) and the live layer (backward); none at the other moments."""
     if moment not in ("forward", "backward"):
         return []
-    saved = Saved.of(layout)
+    saved = saved_of(layout)
     hidden = layout.hidden_bytes / layout.split_tokens
     terms = [
         Term(

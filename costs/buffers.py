@@ -14,6 +14,7 @@ from .columns import Bools, Floats, Ints
 from .held import Held
 from .law import law
 from .layout import Layout
+from .once import once
 from .portion import Portion
 from .states import kinds_total, per_parameter, portion_bytes, whole_in_16_bits
 from .terms import Note, Term, kib
@@ -40,6 +41,7 @@ _BUCKETS = Note(
 )
 
 
+@once
 def bucket_elements(layout: Layout) -> Floats:
     """Elements of one communication bucket of each row (`bucket_of`).
 

@@ -15,6 +15,7 @@ from .attention import core_seconds
 from .columns import WORDS, Floats
 from .law import law
 from .layout import Layout
+from .once import once
 from .products import (
     Product,
     dense_products,
@@ -30,6 +31,7 @@ def _per_row(values: list[float], codes: np.ndarray) -> Floats:
     return found
 
 
+@once
 def stack_constant(layout: Layout, field: str) -> Floats:
     """A constant of each row's software stack, as the site measured it or as the catalogue has it."""
     cluster = layout.cluster

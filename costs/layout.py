@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -49,6 +50,8 @@ class Layout:
     training: Training
     cluster: Cluster
     strategies: Strategies
+    known: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """What functions of this layout have found: see `once`."""
 
     @cached_property
     def counted(self) -> ModelCount:

@@ -14,6 +14,7 @@ from .held import Held
 from .kernels import LayerSeconds, stack_constant
 from .law import law
 from .layout import Group, Layout
+from .once import once
 from .terms import Note, Term, ns
 from .traffic import (
     boundary_bytes,
@@ -139,9 +140,12 @@ class StateSeconds:
         )
 
 
+state_seconds = once(StateSeconds.of)
+
+
 def sharded_term(layout: Layout, work: LayerSeconds) -> Term:
     """Gathers and reductions of every micro-batch beside a layer's forward and backward."""
-    states = StateSeconds.of(layout)
+    states = state_seconds(layout)
     gather, reduce, _, _ = passes(layout)
     forward = states.gather * np.minimum(gather, 1.0)[:, None]
     backward = states.gather * np.maximum(gather - 1.0, 0.0)[:, None] + states.reduce * reduce[:, None]
@@ -167,7 +171,7 @@ def sharded_term(layout: Layout, work: LayerSeconds) -> Term:
 
 def sharded_raw_term(layout: Layout) -> Term:
     """The whole time of a layer's gathers and reductions of a micro-batch, hidden or not."""
-    states = StateSeconds.of(layout)
+    states = state_seconds(layout)
     gather, reduce, _, _ = passes(layout)
     return Term(
         "data_comm",
@@ -201,6 +205,7 @@ def step_term(layout: Layout, work: LayerSeconds) -> Term:
     return Term("data_comm_exposed", "stage", _ONCE, ns(layer=layer, first=least.first, last=least.last))
 
 
+@once
 def once_seconds(layout: Layout) -> tuple[Held, Held]:
     """Seconds of what is gathered, and of what is reduced, once a step.
 

@@ -17,6 +17,7 @@ from .columns import Bools, Floats, Ints
 from .held import Held
 from .law import law
 from .layout import Layout
+from .once import once
 from .portion import Portion
 from .terms import Note, Term, kib
 
@@ -54,6 +55,7 @@ def fixed_recipe_of(layout: Layout, row: int, quantised: bool) -> Recipe | None:
     return backend(BACKENDS[s.backend[row]]).fixed_recipe(PRECISIONS[s.precision[row]], quantised)
 
 
+@once
 def per_parameter(layout: Layout, field: str) -> Floats:
     """`field` of the byte recipe of each row's trained parameters, bytes each; 0 where there is none."""
     s = layout.strategies
@@ -91,6 +93,7 @@ def portion_bytes(layout: Layout, portion: Portion, field: str) -> Floats:
     return values
 
 
+@once
 def sharding(layout: Layout) -> tuple[Bools, Bools, Bools]:
     """Which rows shard weights, gradients, optimizer."""
     s = layout.strategies

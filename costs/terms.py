@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
@@ -78,8 +78,8 @@ class Frame:
     in_flight: Ints
     first: Bools
     last: Bools
-    known: dict[int, tuple[Term, Ints]] = field(default_factory=dict, repr=False, compare=False)
-    """Values already asked for, by the identity of their terms, which are kept with them."""
+    known: dict[int, tuple[Sequence[Term], Ints]] = field(default_factory=dict, repr=False, compare=False)
+    """Values already asked for, by the identity of the list of terms, which is kept with them."""
 
     @cached_property
     def whole(self) -> bool:
@@ -89,11 +89,11 @@ class Frame:
             return True
         return not any((part % self.chunks[:, None, None]).any() for part in parts)
 
-    def value(self, term: Term) -> Ints:
-        """`evaluate` of a term, kept for whoever asks for another stage."""
-        known = self.known.get(id(term))
+    def values(self, terms: Sequence[Term]) -> Ints:
+        """`evaluated` terms, kept for whoever asks for another stage."""
+        known = self.known.get(id(terms))
         if known is None:
-            known = self.known[id(term)] = term, evaluate(term, self)
+            known = self.known[id(terms)] = terms, evaluated(terms, self)
         return known[1]
 
     @classmethod
@@ -111,33 +111,52 @@ def evaluate(term: Term, frame: Frame) -> Ints:
     over its chunks, rounded up); a per-flight term that as often as chunks are in flight. Offloaded
     layers are counted over the stage in either case.
     """
-    counts = frame.counts
-    masks = {"fixed": counts.held, "first": frame.first, "last": frame.last}
-    total = np.zeros(counts.held.shape, dtype=np.int64)
-    layers = np.zeros(counts.held.shape, dtype=np.int64)
-    for piece, value in term.coefficients.items():
-        if piece in masks:
-            total += masks[piece] * _column(value)
-        elif piece != "offloaded":
-            layers += _weighted(getattr(counts, piece), value)
-    total += layers if term.per == "stage" else -(-layers // _column(frame.chunks))
-    if term.per == "flight":
-        total *= frame.in_flight
-    if "offloaded" in term.coefficients:
-        total += _weighted(counts.offloaded, term.coefficients["offloaded"])
-    return np.where(counts.held, total, 0)
-
-
-def _weighted(counts: Ints, value: Ints) -> Ints:
-    """Counts (n, stages, kinds) times coefficients (n,) or (n, kinds), summed over kinds."""
-    if value.ndim == 1:
-        value = value[:, None]
-    found: Ints = np.einsum("nsk,nk->ns", counts, np.broadcast_to(value, (counts.shape[0], counts.shape[2])))
+    found: Ints = _evaluated([term.coefficients], term.per, frame)[0]
     return found
 
 
-def _column(value: Ints) -> Ints:
-    return value[:, None] if value.ndim else value
+def evaluated(terms: Sequence[Term], frame: Frame) -> Ints:
+    """`evaluate` of each of `terms`, (terms, n, stages)."""
+    found = np.zeros((len(terms), *frame.counts.held.shape), dtype=np.int64)
+    for per in dict.fromkeys(term.per for term in terms):
+        places = [place for place, term in enumerate(terms) if term.per == per]
+        found[places] = _evaluated([terms[place].coefficients for place in places], per, frame)
+    return found
+
+
+def _evaluated(parts: Sequence[Mapping[str, Ints]], per: Per, frame: Frame) -> Ints:
+    """Values of terms that count alike, (terms, n, stages)."""
+    counts = frame.counts
+    masks = {"fixed": counts.held, "first": frame.first, "last": frame.last}
+    total = np.zeros((len(parts), *counts.held.shape), dtype=np.int64)
+    layers = np.zeros_like(total)
+    for piece, mask in masks.items():
+        total += mask * _stacked(parts, piece, counts.held.shape[:1])[:, :, None]
+    by_kind = (counts.held.shape[0], counts.layer.shape[2])
+    for piece in ("layer", "full", "selective"):
+        layers += _weighted(getattr(counts, piece), _stacked(parts, piece, by_kind))
+    total += layers if per == "stage" else -(-layers // frame.chunks[:, None])
+    if per == "flight":
+        total *= frame.in_flight
+    if any("offloaded" in part for part in parts):
+        total += _weighted(counts.offloaded, _stacked(parts, "offloaded", by_kind))
+    return np.where(counts.held, total, 0)
+
+
+def _stacked(parts: Sequence[Mapping[str, Ints]], piece: str, shape: tuple[int, ...]) -> Ints:
+    """One piece of each of several terms, 0 where a term has none, (terms, *shape)."""
+    found = np.zeros((len(parts), *shape), dtype=np.int64)
+    for place, part in enumerate(parts):
+        if piece in part:
+            value = part[piece]
+            found[place] = value[:, None] if value.ndim == 1 and len(shape) == 2 else value
+    return found
+
+
+def _weighted(counts: Ints, value: Ints) -> Ints:
+    """Counts (n, stages, kinds) times coefficients (terms, n, kinds), summed over kinds."""
+    found: Ints = np.einsum("nsk,tnk->tns", counts, value)
+    return found
 
 
 def add_up(terms: Iterable[Term], frame: Frame) -> Ints:
@@ -172,8 +191,8 @@ def _beside(one: Ints, other: Ints) -> Ints:
 def by_name(terms: Sequence[Term], frame: Frame, row: int, stage: int) -> dict[str, int]:
     """Named values of one stage of one row; terms of one name add up, zeros are left out."""
     found: dict[str, int] = {}
-    for term in terms:
-        found[term.name] = found.get(term.name, 0) + int(frame.value(term)[row, stage])
+    for term, value in zip(terms, frame.values(terms)[:, row, stage].tolist(), strict=True):
+        found[term.name] = found.get(term.name, 0) + value
     return {name: value for name, value in found.items() if value}
 
 

@@ -11,6 +11,7 @@ from .columns import Bools, Floats, Ints
 from .held import Held
 from .law import law
 from .layout import Group, Layout
+from .once import once
 from .states import cut_weights, per_parameter, portion_bytes, sharding
 from .terms import Note, Term, ceil
 
@@ -80,6 +81,7 @@ def wire_of(zero: ArrayLike, gather: ArrayLike, reduce: ArrayLike) -> tuple[Floa
     return np.where(np.asarray(zero) == 0, reduced, gather), reduced
 
 
+@once
 def wires(layout: Layout) -> tuple[Floats, Floats]:
     """`wire_of` each row's recipe, (n,)."""
     return wire_of(
@@ -89,6 +91,7 @@ def wires(layout: Layout) -> tuple[Floats, Floats]:
     )
 
 
+@once
 def gathered(layout: Layout) -> Held:
     """Bytes that a gather moves: the trained weights, and frozen ones where they are sharded.
 
@@ -101,11 +104,13 @@ def gathered(layout: Layout) -> Held:
     return found
 
 
+@once
 def reduced(layout: Layout) -> Held:
     """Bytes that a reduction moves: gradients of the trained parameters."""
     return Held.whole(layout.trained).scaled(wires(layout)[1])
 
 
+@once
 def passes(layout: Layout) -> tuple[Floats, Floats, Floats, Floats]:
     """How often states of each row cross the data axis (`passes_of`)."""
     weights, gradients, _ = sharding(layout)
