@@ -30,8 +30,8 @@ PER_LINK = {
 }
 """Bytes/s of one NVLink in one direction by generation (NVIDIA NVLink pages): a card's count follows."""
 
-_MIG = re.compile(r"-MIG-(\dg\.\d{1,3}gb)", re.I)
-"""What GPU feature discovery adds to a product whose slices are the cards (strategy single)."""
+_MIG = re.compile(r"(?:-MIG-|_)(\dg\.\d{1,3}gb)", re.I)
+"""What GPU feature discovery (strategy single) and Slurm's AutoDetect add to a card cut in slices."""
 
 RDMA_FABRIC = "roce"
 """What the network cards of a matrix are taken for: nvidia-smi lists RDMA devices alone (its manual)."""
@@ -174,7 +174,11 @@ def _with_matrix(found: Node, islands: Islands, said: Description) -> tuple[Node
         domain = found.domain_size if size == found.gpus and found.domain_size > size else size
         shape = islands.shape if size > 1 else "pcie"
         changes |= {"island_size": size, "domain_size": domain, "link": shape}
+    elif size > 2 and islands.shape != found.link:
+        changes |= {"link": islands.shape}
     nominal = links_in_all(card)
+    if islands.shape == "nvlink-mesh" and size > 1:
+        changes |= {"link_share": islands.degrees[0] / islands.degrees[1]}
     if islands.shape in ("nvswitch", "pairs") and size > 1:
         whole = nominal or islands.counts[-1]
         changes |= {"link_share": min(1.0, islands.weakest / whole)}

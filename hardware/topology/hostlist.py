@@ -9,6 +9,7 @@ from ...inputs import InputError
 
 MOST_HOSTS = 65536
 
+_PARTS = re.compile(r"(?:[^,\[]|\[[^\]]*\]?)+")
 _PART = re.compile(r"([^\[\]]*)\[([\d,\-]+)\](.*)", re.S)
 
 
@@ -31,7 +32,7 @@ def hosts(text: str, origin: str) -> list[str]:
 
 def _split(text: str) -> list[str]:
     """Parts at the commas outside brackets."""
-    return [part.strip() for part in re.split(r",(?![^\[]*\])", text) if part.strip()]
+    return [part.strip() for part in _PARTS.findall(text) if part.strip()]
 
 
 def _spelled(part: str, origin: str) -> Iterator[str]:

@@ -8,14 +8,15 @@ from math import gcd
 from typing import Any, Literal
 
 from ...inputs import Frozen
+from .block import span
 from .matrix import CLOSE, ORDER, Matrix, links_of
 
 Shape = Literal["nvswitch", "nvlink-mesh", "pairs", "pcie"]
 Group = tuple[int, ...]
 
-SWITCHED_LINKS = 5
-"""NVLinks between each two of three or more cards from which a switch must join them: no card has
-so many for each of its peers (V100 6, A100 12, H100 18 in all)."""
+MOST_LINKS = 18
+"""NVLinks of the card that has most (V100 6, A100 12, H100 and B200 18): where the links to all peers add
+up to more, a switch joins them; four GH200 with six to each are wired to one another."""
 
 
 class Islands(Frozen):
@@ -62,7 +63,16 @@ class Islands(Frozen):
         if self.size == 2:
             return "pairs"
         whole = self.cliques == self.connected
-        return "nvswitch" if whole and self.weakest >= SWITCHED_LINKS else "nvlink-mesh"
+        switched = self.weakest * (self.size - 1) > MOST_LINKS
+        return "nvswitch" if whole and switched else "nvlink-mesh"
+
+    @cached_property
+    def degrees(self) -> tuple[int, int]:
+        """Fewest and most NVLinks a card has to all of its peers; equal where not every pair was seen."""
+        cards = range(self.matrix.cards)
+        found = [sum(self._links(i, j) for j in cards if j != i) for i in cards]
+        seen = len(self.matrix.rows) >= self.matrix.cards - 1
+        return (min(found) if seen else max(found)), max(found)
 
     @cached_property
     def counts(self) -> tuple[int, ...]:
@@ -118,6 +128,12 @@ class Islands(Frozen):
                 f"links are degraded: NV{self.weakest} where others have NV{self.counts[-1]}; "
                 "every ring runs at its weakest link"
             )
+        fewest, most = self.degrees
+        if self.shape == "nvlink-mesh" and fewest < most:
+            found.append(
+                f"links are degraded: a card has {fewest} NVLinks where others have {most}; "
+                "every ring runs at its weakest card"
+            )
         if len({len(part) for part in self.connected}) > 1:
             found.append(f"islands differ in size: counted as islands of {self.size}")
         if self.shape == "nvlink-mesh" and self.cliques != self.connected:
@@ -125,6 +141,10 @@ class Islands(Frozen):
                 "not every pair of cards has an NVLink: best groups are "
                 + " ".join("{" + ",".join(map(str, group)) + "}" for group in self.cliques)
             )
+        far = [card for card, row in enumerate(self.matrix.nic_paths) if row and all(row)]
+        far = [card for card in far if not self.rails[card]]
+        if far:
+            found.append(f"no network card is close to {span(far)}: they use those of the others")
         if not self.matrix.nics:
             found.append("no network card is listed: give nics_per_node and nic_gbit_per_s for several nodes")
         return found

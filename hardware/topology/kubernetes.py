@@ -9,11 +9,19 @@ from ...inputs import InputError
 from .sighting import Machine, Sighting
 
 GPU = "nvidia.com/gpu"
+SHARED = "-SHARED"
+"""What GPU feature discovery adds to a product whose cards are shared in time or by MPS."""
 _LEAVES = (
     "topology.kubernetes.io/rack", "network.topology.nvidia.com/leaf", "network.topology.nvidia.com/block",
     "cloud.google.com/gce-topology-subblock", "topology.k8s.aws/network-node-layer-3",
 )  # fmt: skip
 """Labels that name the switch a node hangs on, nearest first (Topograph, GKE, EKS)."""
+_PRODUCTS = (
+    "nvidia.com/gpu.product", "cloud.google.com/gke-accelerator", "gpu.nvidia.com/model",
+    "k8s.amazonaws.com/accelerator", "karpenter.k8s.aws/instance-gpu-name",
+)  # fmt: skip
+"""Labels that name the card (GPU feature discovery, GKE, CoreWeave, EKS, Karpenter)."""
+_KINDS = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
 _UNITS = {
     "": 1,
     "k": 10**3,
@@ -49,6 +57,10 @@ def read_kubernetes(tree: dict[str, Any], origin: str = "kubectl") -> Sighting:
         notes.append(f"{len(nodes) - len(machines)} nodes without GPUs left out")
     if not all(machine.card or machine.kind for machine in machines):
         notes.append("nodes without the label nvidia.com/gpu.product: their cards are not named")
+    shared = [machine.name for machine in machines if machine.card.endswith(SHARED)]
+    if shared:
+        notes.append(f"cards of {len(shared)} nodes are shared by several pods, as {shared[0]}: counted once")
+        machines = [m.model_copy(update={"card": m.card.removesuffix(SHARED)}) for m in machines]
     notes.append("allocatable cards are taken as free: pods that hold some now are not in this list")
     return Sighting(format="kubernetes", machines=tuple(machines), notes=tuple(notes))
 
@@ -62,25 +74,31 @@ def _table(value: object, *keys: str) -> dict[str, Any]:
 def _machine(node: dict[str, Any]) -> Machine | None:
     labels, capacity = _table(node, "metadata", "labels"), _table(node, "status", "capacity")
     allocatable = _table(node, "status", "allocatable")
-    cards = quantity(capacity.get(GPU)) or quantity(labels.get("nvidia.com/gpu.count"))
+    counted = quantity(labels.get("nvidia.com/gpu.count"))
+    product = _first(labels, _PRODUCTS)
+    shared = counted if product.endswith(SHARED) else None
+    cards = shared or quantity(capacity.get(GPU)) or counted
     if not cards or cards > 1024:
         return None
-    free = quantity(allocatable.get(GPU))
+    free = shared or quantity(allocatable.get(GPU))
     blocked = bool(_table(node, "spec").get("unschedulable")) or not _ready(node)
     memory = quantity(labels.get("nvidia.com/gpu.memory"))
-    leaf = next((str(labels[key]) for key in _LEAVES if key in labels), "")
-    kind = labels.get("node.kubernetes.io/instance-type")
     return Machine(
         name=str(_table(node, "metadata").get("name", "?"))[:200],
         cards=cards,
         free=0 if blocked else min(cards if free is None else free, cards),
-        card=str(labels.get("nvidia.com/gpu.product", ""))[:80],
+        card=product,
         card_bytes=memory * 2**20 if memory else None,
-        kind=str(kind)[:80] if kind else "",
+        kind=_first(labels, _KINDS),
         host_memory_bytes=quantity(capacity.get("memory")),
         cpu_cores=quantity(capacity.get("cpu")) or None,
-        leaf=leaf[:80],
+        leaf=_first(labels, _LEAVES),
     )
+
+
+def _first(labels: dict[str, Any], keys: tuple[str, ...]) -> str:
+    """The first of some labels that stands there, nothing without any."""
+    return next((str(labels[key])[:80] for key in keys if labels.get(key)), "")
 
 
 def _ready(node: dict[str, Any]) -> bool:

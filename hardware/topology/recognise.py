@@ -19,7 +19,8 @@ from .kubernetes import looks_like_kubernetes, read_kubernetes
 from .matrix import Matrix, links_of
 from .own import is_own, read_own
 from .sighting import Machine, Sighting
-from .slurm import looks_like_slurm, read_slurm
+from .slurm import read_slurm
+from .slurm_records import looks_like_slurm
 from .smi import has_matrix, read_matrices
 
 if TYPE_CHECKING:

@@ -1,15 +1,14 @@
-"""Slurm's own words: ``topology.conf`` (tree and block) and ``scontrol show node``, alone or together."""
+"""Slurm's own words: ``topology.conf``, ``topology.yaml``, ``scontrol show node``, alone or together."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
 from ...inputs import InputError
 from .hostlist import MOST_HOSTS, hosts
 from .sighting import Machine, Sighting
+from .slurm_records import Fields, looks_like_yaml, records, yaml_records
 
-_PAIR = re.compile(r"([A-Za-z][\w/]{0,40})=(\S*)")
 _GRES = re.compile(r"gpu(?::([A-Za-z][\w.-]{0,60}))?:(\d{1,4})")
 _TRES = re.compile(r"gres/gpu(:[\w.-]+)?=(\d{1,4})")
 _LOST = (
@@ -17,29 +16,22 @@ _LOST = (
     "DRAIN",
     "FAIL",
     "NOT_RESPONDING",
+    "INVALID",
     "MAINT",
-    "PLANNED_DOWN",
-    "POWERED_DOWN",
     "FUTURE",
     "UNKNOWN",
+    "*",
 )
-
-Fields = dict[str, str]
-
-
-def looks_like_slurm(text: str) -> bool:
-    """Whether `text` holds lines of Slurm's topology or of its nodes."""
-    return bool(re.search(r"^\s*(SwitchName|BlockName|NodeName)=\S", text, re.M | re.I))
+"""Words of a state in which no job starts; a star is a node that does not answer."""
 
 
 def read_slurm(text: str, origin: str = "slurm") -> Sighting:
     """Machines with their leaves (or NVLink blocks) and free cards. Raises `InputError`."""
-    lines = _records(text)
-    machines = [_machine(fields) for fields in lines if "nodename" in fields]
-    machines = [machine for name in machines for machine in _each(name, origin)]
+    lines = yaml_records(text) if looks_like_yaml(text) else records(text)
     switches = [fields for fields in lines if "switchname" in fields]
     blocks = [fields for fields in lines if "blockname" in fields]
     leaves = _leaves(switches, "switchname", origin) | _leaves(blocks, "blockname", origin)
+    machines = _machines([fields for fields in lines if "nodename" in fields], origin)
     notes: list[str] = []
     if not machines:
         machines = [Machine(name=name, leaf=leaf) for name, leaf in leaves.items()]
@@ -53,7 +45,8 @@ def read_slurm(text: str, origin: str = "slurm") -> Sighting:
         plain = [machine.name for machine in machines if machine.cards is None]
         notes += [f"{len(plain)} nodes without GPUs left out, as {plain[0]}"] if plain else []
         machines = [machine for machine in machines if machine.cards]
-    domain = max((len(_held([block], "blockname", origin)) for block in blocks), default=None)
+    notes += _uncounted(lines)
+    domain = max((len(hosts(block.get("nodes", ""), origin)) for block in blocks), default=None)
     return Sighting(
         format="slurm", machines=tuple(machines), domain_nodes=None, notes=tuple(notes + _block_note(domain))
     )
@@ -67,29 +60,36 @@ def _block_note(domain: int | None) -> list[str]:
     ]
 
 
-def _records(text: str) -> list[Fields]:
-    """Records of key=value: a new one begins at a name key; continued lines belong to it."""
-    found: list[Fields] = []
-    joined = text.replace("\r", "").replace("\\\n", " ")
-    for line in joined.split("\n"):
-        line = line.split("#", 1)[0]
-        for key, value in _PAIR.findall(line):
-            low = key.lower()
-            if low in ("switchname", "blockname", "nodename"):
-                found.append({})
-            if found:
-                found[-1].setdefault(low, value)
+def _leaves(lines: list[Fields], key: str, origin: str) -> dict[str, str]:
+    """The leaf switch (or block) of each node: those above others name the nodes under them too."""
+    found: dict[str, str] = {}
+    spelled = 0
+    for fields in lines:
+        if not fields.get("switches"):
+            names = hosts(fields.get("nodes", ""), origin)
+            spelled += len(names)
+            _bounded(spelled, origin)
+            found |= dict.fromkeys(names, fields[key])
     return found
 
 
-def _held(records: Iterable[Fields], key: str, origin: str) -> list[str]:
-    return [name for fields in records for name in hosts(fields.get("nodes", ""), origin)]
+def _machines(lines: list[Fields], origin: str) -> list[Machine]:
+    """One machine a name: configuration lines name many at once; what was said last of a name counts."""
+    found: dict[str, Machine] = {}
+    spelled = 0
+    for fields in lines:
+        machine, names = _machine(fields), hosts(fields["nodename"], origin)
+        spelled += len(names)
+        _bounded(spelled, origin)
+        found |= {name: machine.model_copy(update={"name": name}) for name in names}
+    return list(found.values())
 
 
-def _leaves(records: list[Fields], key: str, origin: str) -> dict[str, str]:
-    """The leaf switch (or block) of each node: those above others name the nodes under them too."""
-    lowest = [fields for fields in records if not fields.get("switches")]
-    return {name: fields[key] for fields in lowest for name in hosts(fields.get("nodes", ""), origin)}
+def _bounded(names: int, origin: str) -> None:
+    if names > MOST_HOSTS:
+        raise InputError(
+            "cluster.file", names, origin, f"names more than {MOST_HOSTS} hosts", code="too-large"
+        )
 
 
 def _unplaced(machines: list[Machine], leaves: dict[str, str]) -> list[str]:
@@ -97,29 +97,51 @@ def _unplaced(machines: list[Machine], leaves: dict[str, str]) -> list[str]:
     return [f"{len(lost)} nodes hang on no switch of the topology, as {lost[0]}"] if lost else []
 
 
-def _each(machine: Machine, origin: str) -> list[Machine]:
-    """One machine a name: configuration lines name many at once."""
-    return [machine.model_copy(update={"name": name}) for name in hosts(machine.name, origin)[:MOST_HOSTS]]
-
-
 def _machine(fields: Fields) -> Machine:
     gres = _GRES.findall(fields.get("gres", ""))
-    cards = sum(int(count) for _, count in gres) or _tres(fields.get("cfgtres", ""))
-    used = _tres(fields.get("alloctres", "")) or _used(fields.get("gresused", ""))
+    cards = min(sum(int(count) for _, count in gres) or _tres(fields.get("cfgtres", "")), 1024)
     lost = any(word in fields.get("state", "").upper() for word in _LOST)
     kinds = sorted({kind for kind, _ in gres if kind})
     return Machine(
         name=fields["nodename"] or "?",
-        cards=min(cards, 1024) or None,
-        free=0 if lost else max(min(cards, 1024) - used, 0) if cards else None,
+        cards=cards or None,
+        free=0 if lost else max(cards - _used(fields, cards), 0) if cards else None,
         card=kinds[0] if len(kinds) == 1 else "",
+        kind=fields.get("instancetype", "")[:80],
         host_memory_bytes=_whole(fields.get("realmemory", ""), 2**20),
         cpu_cores=_whole(fields.get("cputot", "") or fields.get("cpus", ""), 1) or None,
     )
 
 
-def _used(gres: str) -> int:
-    return sum(int(count) for _, count in _GRES.findall(gres))
+def _used(fields: Fields, cards: int) -> int:
+    """Cards that jobs hold; all of a node that is allocated where Slurm does not count cards."""
+    used = _tres(fields.get("alloctres", "")) or sum(
+        int(count) for _, count in _GRES.findall(fields.get("gresused", ""))
+    )
+    return cards if not used and _not_counted(fields) and "ALLOC" in fields.get("state", "").upper() else used
+
+
+def _not_counted(fields: Fields) -> bool:
+    """Whether a node prints what of it is allocated, but Slurm was not told to count its cards."""
+    return bool(fields.get("cfgtres")) and not _tres(fields["cfgtres"]) and "gresused" not in fields
+
+
+def _uncounted(lines: list[Fields]) -> list[str]:
+    """Nodes in part allocated of which nobody knows how many cards are taken."""
+    some = [
+        fields["nodename"]
+        for fields in lines
+        if "nodename" in fields
+        and _GRES.search(fields.get("gres", ""))
+        and _not_counted(fields)
+        and "MIX" in fields.get("state", "").upper()
+    ]
+    if not some:
+        return []
+    return [
+        f"cards taken on {len(some)} nodes unknown, as {some[0]}: Slurm counts no gres/gpu there, so all "
+        "count as free; scontrol -d show node tells (GresUsed)"
+    ]
 
 
 def _tres(text: str) -> int:

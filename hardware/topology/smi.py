@@ -1,254 +1,149 @@
-"""Reading ``nvidia-smi topo -m``: all generations, cut pastes, colours, prompts and several machines."""
+"""Reading ``nvidia-smi topo -m``: all generations, cut and wrapped pastes, prompts, several machines."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 
 from ...inputs import InputError
-from .matrix import Matrix, links_of, worse
+from .block import Block
+from .matrix import Matrix
+from .pasted import CARD, Line, cells, ended, header, lines_of, nic_names
 
-_ESCAPE = re.compile(
-    r"\x1b\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|\x1b\[[0-9;?]*[ -/]?[@-~]|\x1b.|\[[0-9;]{1,8}m"
-)
-_CARD = re.compile(r"GPU(0|[1-9]\d{0,3})")
-_NIC = re.compile(r"(?!GPU)[A-Za-z][\w.:-]{0,39}")
-_PATH = re.compile(r"X|NV\d{1,3}|PIX|PXB|PHB|NODE|SYS|SOC|N/A|-|\?")
 _LEGEND = re.compile(r"(NIC\d{1,4}): +(\S{1,60})")
-_NAMED = re.compile(r"GPU [\d,]{1,80}: (?:NVIDIA )?([^(]{2,60}?)\s*(?:\(UUID.*)?")
-_PROMPT = re.compile(r"[\w.-]{1,40}@([\w.-]{1,60})[: ~]")
-_STOPS = ("CPU", "NUMA", "GPU", "NIC")
-OLD_WORDS = {"SOC": "SYS"}
-"""Words of old drivers and what they are called now: a path over the link between sockets."""
+_LISTED = re.compile(r"GPU [\d,]{1,80}: (?:NVIDIA )?([^(]{2,60}?)\s*(?:\(UUID.*)?")
+_TABLED = re.compile(r"\d{1,3} (?:NVIDIA )?([A-Za-z][\w -]{1,60}?) (?:On|Off|N/A) [0-9A-Fa-f]{4,8}:.*")
+_QUERIED = re.compile(r"\d{1,3}, NVIDIA ([\w -]{2,60}), .*")
+_PROMPT = re.compile(r"(?:\(\w{1,40}\) )?\[?[\w.-]{1,40}@([\w.-]{1,60})[\]: ~]")
+_REMOTE = re.compile(
+    r"[^#$%>]{0,120}[#$%>] ssh (?:-\w+ ){0,4}(?:[\w.-]{1,40}@)?([\w.-]{1,60}) .*nvidia-smi.*"
+)
+_HIDDEN = re.compile(r"(\d{1,5}) NICs found in the topology, only displaying (\d{1,5}) .*")
 
-MOST_CARDS = 1024
-
-
-@dataclass
-class _Block:
-    """One matrix as it stood: columns of the header, and the cells of each row."""
-
-    cards: list[int]
-    nics: list[str]
-    headed: bool
-    host: str = ""
-    rows: dict[str, list[str]] = field(default_factory=dict)
-    numa: dict[int, int | None] = field(default_factory=dict)
-    names: dict[str, str] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+MOST_CARDS = 256
+"""Cards of one machine: the largest known have 16, composed ones 32."""
+MOST_NICS = 1024
+LONGEST_NAME = 300
+"""Characters at the beginning of a line in which a machine or a card is named."""
+MOST_CELLS = 2**20
+"""Cells of all matrices of a text: 8,192 machines of eight cards and eight network cards."""
 
 
 def has_matrix(text: str) -> bool:
     """Whether some line of `text` is a header or a row of a matrix."""
     return any(
-        _header(words) is not None or bool(words and _CARD.fullmatch(words[0]) and _cells(words))
-        for words in _plain(text)
-        if words and _CARD.fullmatch(words[0])
+        header(words) is not None or bool(cells(words[1:]))
+        for words, _ in lines_of(text)
+        if words and CARD.fullmatch(words[0])
     )
 
 
 def read_matrices(text: str, origin: str = "topology") -> list[Matrix]:
-    """Every matrix in `text`, in its order. Raises `InputError` where none stands."""
-    blocks, card = _blocks(_plain(text), origin)
+    """Every matrix in `text`, in its order. Raises `InputError` where none stands, or more than fits."""
+    reading = _Reading(origin)
+    for line in lines_of(text):
+        reading.take(line)
+    blocks = [block for block in reading.blocks if block.tells_paths()]
     if not blocks:
         raise InputError(
             "cluster.file", origin, origin, "holds no matrix of nvidia-smi topo -m", code="bad-file"
         )
-    return [_matrix(block, card, origin) for block in blocks]
-
-
-def _plain(text: str) -> list[list[str]]:
-    """Lines as words, without colours, quotes and table bars."""
-    clean = _ESCAPE.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
-    clean = clean.replace("|", " ").replace("`", " ").replace("\u00a0", " ")
-    return [line.strip().lstrip(">#").split() for line in clean.split("\n")]
-
-
-def _header(words: list[str]) -> tuple[list[int], list[str]] | None:
-    """Cards and network cards of a header line, None where the line is none."""
-    cards: list[int] = []
-    while len(cards) < len(words) and (met := _CARD.fullmatch(words[len(cards)])):
-        cards.append(int(met[1]))
-    if not cards or len(set(cards)) < len(cards):
-        return None
-    nics = []
-    for word in words[len(cards) :]:
-        if word in _STOPS:
-            break
-        if not _NIC.fullmatch(word) or not any(c.isdigit() for c in word) or _PATH.fullmatch(word):
-            return None
-        nics.append(word)
-    return (cards, nics) if len(set(nics)) == len(nics) else None
-
-
-def _cells(words: list[str]) -> list[str]:
-    """The path words that follow a row's name."""
-    found = []
-    for word in words[1:]:
-        if not _PATH.fullmatch(word.upper()):
-            break
-        found.append(OLD_WORDS.get(word.upper(), word.upper()))
+    found, size = [], 0
+    for block in blocks:
+        block.settle()
+        size += len(block.cards) * (len(block.cards) + len(block.nics))
+        if size > MOST_CELLS:
+            reason = f"holds matrices of more than {MOST_CELLS} cells"
+            raise InputError("cluster.file", origin, origin, reason, code="too-large")
+        found.append(block.matrix(reading.card))
     return found
 
 
-def _blocks(lines: list[list[str]], origin: str) -> tuple[list[_Block], str]:
-    """The matrices of the text, and the name it gives its cards."""
-    blocks: list[_Block] = []
-    card = host = ""
-    for words in lines:
-        line = " ".join(words)
-        if met := _PROMPT.match(line):
-            host = met[1]
-        if (met := _NAMED.fullmatch(line)) and not card:
-            card = met[1]
-        if blocks and (met := _LEGEND.fullmatch(line)):
-            blocks[-1].names[met[1]] = met[2]
-        headed = _header(words)
+class _Reading:
+    """The matrices of a text as its lines come by, and the name it gives its cards."""
+
+    def __init__(self, origin: str) -> None:
+        self.origin = origin
+        self.blocks: list[Block] = []
+        self.card = self._host = ""
+        self._open = False
+        self._row = ""
+        self._columns: set[str] = set()
+
+    def take(self, line: Line) -> None:
+        """One more line."""
+        words = line.words
+        self._names(" ".join(words)[:LONGEST_NAME], line.host)
+        headed = header(words)
+        if self._open and words and (more := self._rest_of_header(words, headed)):
+            cards, nics = more
+            self.blocks[-1].cards += cards
+            self.blocks[-1].nics += nics
+            self._columns |= set(nics)
+            self._open = not ended(words)
+        elif headed:
+            self.blocks.append(Block(*headed, headed=True, host=line.host or self._host))
+            self._open, self._row, self._columns = not ended(words), "", set(headed[1])
+        else:
+            self._open = self._open and not words
+            self._rows(words)
+        self._bounded()
+
+    def _rest_of_header(
+        self, words: list[str], headed: tuple[list[int], list[str]] | None
+    ) -> tuple[list[int], list[str]] | None:
+        """What a line adds to a header that its terminal wrapped."""
+        block = self.blocks[-1]
         if headed:
-            if max(headed[0]) >= MOST_CARDS:
-                reason = f"names a card above GPU{MOST_CARDS - 1}"
-                raise InputError("cluster.file", f"GPU{max(headed[0])}", origin, reason, code="too-large")
-            blocks.append(_Block(*headed, headed=True, host=host))
-        elif words and (cells := _cells(words)) and (_CARD.fullmatch(words[0]) or _known(blocks, words[0])):
-            _row(blocks, words, cells)
-    return [block for block in blocks if _tells_paths(block)], card
+            follows = not block.nics and headed[0][0] == block.cards[-1] + 1
+            return headed if follows else None
+        nics = nic_names(words)
+        if not nics or set(nics) & self._columns:
+            return None
+        kin = bool(block.nics) and nics[0].rstrip("0123456789") == block.nics[-1].rstrip("0123456789")
+        return ([], nics) if kin or ended(words) else None
 
+    def _names(self, text: str, host: str) -> None:
+        if met := _REMOTE.match(text) or _PROMPT.match(text):
+            self._host = met[1]
+        for pattern in (_LISTED, _TABLED, _QUERIED):
+            if not self.card and (met := pattern.fullmatch(text)):
+                self.card = met[1]
+        if self.blocks and (met := _LEGEND.fullmatch(text)):
+            self.blocks[-1].names[met[1]] = met[2]
+        if self.blocks and (met := _HIDDEN.fullmatch(text)):
+            note = f"{met[1]} network cards found, {met[2]} shown: paths to the others unknown"
+            self.blocks[-1].notes.append(note)
 
-def _tells_paths(block: _Block) -> bool:
-    """Whether a card's row shows a path, or the one card there is: the peer-to-peer view shows none."""
-    own = [cells for name, cells in block.rows.items() if _CARD.fullmatch(name)]
-    return bool(own) and (len(block.cards) == 1 or any(set(cells) - {"X"} for cells in own))
+    def _rows(self, words: list[str]) -> None:
+        """A row of the last matrix, the rest of a wrapped one, or the first of a matrix without header."""
+        block = self.blocks[-1] if self.blocks else None
+        met = CARD.fullmatch(words[0]) if words else None
+        found = cells(words[1:])
+        if found and (met or words[0] in self._columns):
+            if block is None or words[0] in block.rows:
+                if not met:
+                    return
+                block = Block([], [], headed=False, host=self._host)
+                self.blocks.append(block)
+                self._columns = set()
+            block.lay(words[0], found, words[1 + len(found) :])
+            self._row = words[0]
+        elif block is not None and self._row and block.lacks(self._row) and (found := _continued(words)):
+            block.lay(self._row, [*block.rows[self._row], *found], words[len(found) :])
+        else:
+            self._row = ""
 
-
-def _known(blocks: list[_Block], name: str) -> bool:
-    return bool(blocks) and name in blocks[-1].nics
-
-
-def _row(blocks: list[_Block], words: list[str], cells: list[str]) -> None:
-    """Lays a row into the last matrix; without a header the rows themselves begin one."""
-    met = _CARD.fullmatch(words[0])
-    if not blocks or words[0] in blocks[-1].rows:
-        if not met:
+    def _bounded(self) -> None:
+        if not self.blocks:
             return
-        blocks.append(_Block([], [], headed=False))
-    block = blocks[-1]
-    block.rows[words[0]] = cells
-    after = words[1 + len(cells) :]
-    if met:
-        block.numa[int(met[1])] = int(after[1]) if len(after) > 1 and after[1].isdecimal() else None
+        block = self.blocks[-1]
+        most = max(block.cards, default=0)
+        if most >= MOST_CARDS or len(block.nics) > MOST_NICS:
+            what = f"GPU{most}" if most >= MOST_CARDS else f"{len(block.nics)} network cards"
+            reason = f"must be a machine of at most {MOST_CARDS} cards and {MOST_NICS} network cards"
+            raise InputError("cluster.file", what, self.origin, reason, code="too-large")
 
 
-def _without_header(block: _Block, origin: str) -> None:
-    """Columns of a matrix whose header is lost: as many cards as its rows name, the rest network cards."""
-    cards = [int(name[3:]) for name in block.rows if _CARD.fullmatch(name)]
-    if max(cards) >= MOST_CARDS:
-        raise InputError("cluster.file", f"GPU{max(cards)}", origin, "is too high a number", code="too-large")
-    block.cards = list(range(max(cards) + 1))
-    width = max(len(block.rows[f"GPU{card}"]) for card in cards)
-    block.nics = [f"NIC{index}" for index in range(max(width - len(block.cards), 0))]
-    block.notes.append(f"the header line is missing: read as {len(block.cards)} cards by the rows' names")
-
-
-def _matrix(block: _Block, card: str, origin: str) -> Matrix:
-    if not block.headed:
-        _without_header(block, origin)
-    count = len(block.cards)
-    place = {f"GPU{number}": index for index, number in enumerate(block.cards)}
-    rows = {
-        place[name]: _in_line(block, cells, place[name])
-        for name, cells in block.rows.items()
-        if name in place
-    }
-    seen = tuple(sorted(index for index, cells in rows.items() if cells))
-    missing = [f"GPU{block.cards[index]}" for index in range(count) if index not in seen]
-    if missing:
-        block.notes.append(
-            f"the header lists {count} GPUs, {len(seen)} whole rows are present: {_span(missing)} missing"
-        )
-    paths = _paths(rows, count, block)
-    nic_paths = _nic_paths(block, rows, place)
-    unknown = [f"GPU{block.cards[i]}" for i, row in enumerate(nic_paths) if row and not all(row)]
-    if unknown:
-        block.notes.append(
-            f"NIC mapping of {_span(unknown)} unknown, so inter-node time is an upper bound: "
-            "paste the rest or give nics_per_node"
-        )
-    return Matrix(
-        host=block.host,
-        card=card,
-        cards=count,
-        paths=paths,
-        nics=tuple(block.names.get(name, name) for name in block.nics),
-        nic_paths=tuple(tuple(row) for row in nic_paths),
-        numa=tuple(block.numa.get(number) for number in block.cards),
-        rows=seen,
-        notes=tuple(block.notes),
-    )
-
-
-def _in_line(block: _Block, cells: list[str], index: int) -> list[str | None]:
-    """The cells of a card's row up to the header's width; nothing where its own X stands elsewhere."""
-    width = len(block.cards) + len(block.nics)
-    own = cells.index("X") if "X" in cells else None
-    if own != index or cells.count("X") > 1:
-        block.notes.append(f"the row of GPU{block.cards[index]} is out of line and was left out")
-        return []
-    if len(cells) > width:
-        block.notes.append(f"the row of GPU{block.cards[index]} has more cells than the header: cut to it")
-    return [
-        cell if links_of(cell) or cell in ("PIX", "PXB", "PHB", "NODE", "SYS") else None
-        for cell in cells[:width]
-    ]
-
-
-def _paths(
-    rows: dict[int, list[str | None]], count: int, block: _Block
-) -> tuple[tuple[str | None, ...], ...]:
-    """The block of cards, completed by its symmetry; where both rows are lost, by its one kind of path."""
-    grid: list[list[str | None]] = [[None] * count for _ in range(count)]
-    uneven = False
-    for i in range(count):
-        for j in range(i):
-            one = rows.get(i, [])[j] if j < len(rows.get(i, [])) else None
-            other = rows.get(j, [])[i] if i < len(rows.get(j, [])) else None
-            uneven |= one is not None and other is not None and one != other
-            grid[i][j] = grid[j][i] = worse(one, other)
-    if uneven:
-        block.notes.append("the matrix is not symmetric: the worse path of each pair is taken")
-    known = {grid[i][j] for i in range(count) for j in range(i) if grid[i][j]}
-    lost = [(i, j) for i in range(count) for j in range(i) if not grid[i][j]]
-    if lost:
-        same = next(iter(known)) if len(known) == 1 else "SYS"
-        for i, j in lost:
-            grid[i][j] = grid[j][i] = same
-        why = f"assumed {same} as all pairs seen" if len(known) == 1 else "taken as SYS, the longest path"
-        block.notes.append(f"{len(lost)} of {count * (count - 1) // 2} pairs of cards were not seen: {why}")
-    return tuple(tuple(row) for row in grid)
-
-
-def _nic_paths(
-    block: _Block, rows: dict[int, list[str | None]], place: dict[str, int]
-) -> list[list[str | None]]:
-    """Paths from cards to network cards, from the rows of either."""
-    count = len(block.cards)
-    found: list[list[str | None]] = [[None] * len(block.nics) for _ in range(count)]
-    for index, cells in rows.items():
-        for n, cell in enumerate(cells[count:]):
-            found[index][n] = cell
-    for n, name in enumerate(block.nics):
-        for index, cell in enumerate(block.rows.get(name, [])[:count]):
-            if found[index][n] is None and (links_of(cell) or cell in ("PIX", "PXB", "PHB", "NODE", "SYS")):
-                found[index][n] = cell
-    return found
-
-
-def _span(names: list[str]) -> str:
-    """Names of cards in words: first to last where they follow one another.
-
-    >>> _span(["GPU4", "GPU5", "GPU6"]), _span(["GPU1", "GPU3"])
-    ('GPU4-6', 'GPU1, GPU3')
-    """
-    numbers = [int(name[3:]) for name in names]
-    if len(numbers) > 1 and numbers == list(range(numbers[0], numbers[-1] + 1)):
-        return f"GPU{numbers[0]}-{numbers[-1]}"
-    return ", ".join(names[:8]) + (" ..." if len(names) > 8 else "")
+def _continued(words: list[str]) -> list[str]:
+    """The cells that a wrapped row goes on with; a line of the legend (``SYS = ...``) has none."""
+    return [] if "=" in words else cells(words)
