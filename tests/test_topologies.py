@@ -46,7 +46,7 @@ def test_every_dump_is_read_as_the_index_says() -> None:
     found = measure([str(DUMPS)])
 
     assert (found["right"], found["refused"], found["wrong"]) == (found["files"], 0, 0)
-    assert found["files"] >= 14
+    assert found["files"] >= 59
 
 
 @pytest.mark.parametrize(
@@ -168,6 +168,104 @@ def test_degraded_links_count_at_their_minimum() -> None:
 
     assert rates[0] / rates[1] == pytest.approx(16 / 18)
     assert any("degraded" in note for note in weak.notes)
+
+
+def test_four_cards_wired_to_one_another_have_no_switch() -> None:
+    """Six links to each of three peers are the eighteen that a GH200 has: all of them carry a ring."""
+    cluster = Cluster.read(DUMPS / "gh200_4gpu_nv6.txt", gpu="H100-SXM-80GB")
+
+    assert (cluster.node.link, cluster.node.link_share) == ("nvlink-mesh", 1.0)
+
+
+def test_a_card_short_of_links_slows_its_mesh() -> None:
+    """One pair of four has five links where six were: its cards have 17 of 18, and the ring runs at that."""
+    text = dump("gh200_4gpu_nv6.txt").replace("GPU0     X      NV6", "GPU0     X      NV5")
+    cluster = cluster_of_text(text, "paste", {"gpu": "H100-SXM-80GB"})
+
+    assert cluster.node.link_share == pytest.approx(17 / 18)
+    assert any("17 NVLinks where others have 18" in note for note in cluster.notes)
+
+
+def test_cells_that_run_together_are_two() -> None:
+    """A column too narrow for its words: NODEPIX is NODE and PIX, in the place of each."""
+    rails = Islands(matrix=only(dump("h200_8gpu_12nic_glued_cell_cut.txt"))).rails
+
+    assert rails[5] == (7,)
+    assert only(dump("h100_8gpu_36nic_glued_columns_cut.txt")).nic_paths[0][34:] == ("NODE", "PIX")
+
+
+def test_a_row_cut_among_its_cards_is_no_whole_row() -> None:
+    """What it shows is believed, but it counts among the missing."""
+    found = only(dump("hopper_8gpu_9nic_three_a_numa_cut.txt"))
+
+    assert found.rows == (0, 1, 2, 3, 4, 5)
+    assert any("GPU6-7 missing, GPU6 in part" in note for note in found.notes)
+
+
+def test_processors_left_blank_do_not_shift_the_numa_node() -> None:
+    """Slurm binds the print to no core: the column of processors is empty."""
+    assert only(dump("h200_8gpu_10nic_blank_affinity_cut.txt")).numa[:5] == (0, 0, 0, 0, 1)
+
+
+def wrapped(text: str, width: int) -> str:
+    """Lines broken as a terminal of `width` columns shows them."""
+    lines = [line[i : i + width] for line in text.split("\n") for i in range(0, max(len(line), 1), width)]
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("name", ["a100_8gpu_3nic_four_numa.txt", "h100_4gpu_8nic_phb_vm.txt"])
+@pytest.mark.parametrize("width", [80, 96, 104])
+def test_lines_wrapped_by_a_terminal_are_put_together(name: str, width: int) -> None:
+    """Header and rows go on in the next line: the same machine."""
+    whole, found = only(dump(name)), only(wrapped(dump(name), width))
+
+    assert (found.cards, found.nics, found.paths) == (whole.cards, whole.nics, whole.paths)
+    assert (found.nic_paths, found.rows) == (whole.nic_paths, whole.rows)
+
+
+def test_machines_that_speak_in_turns_are_told_apart() -> None:
+    """pdsh writes each machine's name before its lines and mixes the lines: two machines, whole."""
+    lines = dump("p100_power8_4gpu_2nic_soc.txt").split("\n")[1:]
+    paste = "\n".join(f"{host}: {line}" for line in lines if line for host in ("p1", "p2"))
+    found = sighting_of(paste)
+
+    assert [machine.name for machine in found.machines] == ["p1", "p2"]
+    assert all(machine.matrix and machine.matrix.complete for machine in found.machines)
+
+
+def test_one_shell_asks_several_machines() -> None:
+    """The same prompt with ssh to two hosts: two machines of those names, not one twice."""
+    matrix = dump("a100_8gpu_nv12.txt")
+    paste = "".join(f"me@head:~$ ssh {host} nvidia-smi topo -m\n{matrix}" for host in ("a1", "a2"))
+
+    assert [machine.name for machine in sighting_of(paste).machines] == ["a1", "a2"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "|   0  NVIDIA A100-SXM4-80GB          On  |   00000000:07:00.0 Off |                    0 |",
+        "0, NVIDIA A100-SXM4-80GB, 81920 MiB, 8.0, 580.105.08",
+        "GPU 0,1,2,3,4,5,6,7: NVIDIA A100-SXM4-80GB",
+    ],
+)
+def test_other_prints_of_nvidia_smi_name_the_card(line: str) -> None:
+    """The table, a query, an environment report: each names the card that the matrix does not."""
+    assert cluster_of_text(f"{line}\n{dump('a100_8gpu_nv12.txt')}", "x", {}).node.gpu.name == "A100-SXM-80GB"
+
+
+def test_network_cards_that_were_found_but_not_shown_are_said() -> None:
+    """Drivers print 56 columns at most and say how many devices there are."""
+    text = TWO + "\n206 NICs found in the topology, only displaying 56 in the matrix.\n"
+
+    assert "206 network cards found, 56 shown: paths to the others unknown" in only(text).notes
+
+
+def test_cards_far_from_every_network_card_are_said() -> None:
+    """NICs beside GPU0-3 only: the others reach them over the sockets."""
+    notes = Islands(matrix=only(dump("a100_8gpu_3nic_four_numa.txt"))).notes()
+
+    assert "no network card is close to GPU4-7: they use those of the others" in notes
 
 
 def test_the_pcie_only_view_of_an_nvlink_card_is_said() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import time
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -81,3 +84,38 @@ def test_renumbering_cards_changes_nothing(data: st.DataObject, text: str) -> No
     assert sorted(map(len, one.cliques)) == sorted(map(len, other.cliques))
     assert sorted(map(len, one.rails)) == sorted(map(len, other.rails))
     assert one.rail_nics == other.rail_nics
+
+
+HOSTILE = {
+    "a header of many cards": " ".join(f"GPU{i}" for i in range(256)) + "\nGPU0 X SYS\n",
+    "many small rows that name a high card": "GPU255 X NV4\n" * 2000,
+    "many headers": (" ".join(f"GPU{i}" for i in range(200)) + "\nGPU0 X SYS\n") * 200,
+    "many network cards": "GPU0 " + " ".join(f"NIC{i}" for i in range(9000)) + "\nGPU0 X " + "PIX " * 9000,
+    "many names": "SwitchName=s Nodes=" + "a," * 50000 + "\n",
+    "many times many names": "NodeName=a[1-65000] Gres=gpu:8\n" * 30,
+    "many switches": "".join(f"SwitchName=s{i} Nodes=a[1-60000]\n" for i in range(30)),
+    "ranges in ranges": "SwitchName=s Nodes=" + "a[1-2]" * 40 + "\n",
+    "empty lines": "\n" * 200000 + "SwitchName",
+    "spaces": " " * 500000 + "SwitchName",
+    "colours without an end": "\x1b]" * 100000 + "GPU0",
+    "one long word": "A" * 500000,
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_no_text_takes_seconds(name: str) -> None:
+    """A few lines that stand for millions of names or pairs are refused or read in a moment of CPU time."""
+    start = time.process_time()
+    with contextlib.suppress(InputError):
+        cluster_of_text(HOSTILE[name], "hostile", {"gpu": "H100-SXM-80GB"})
+
+    assert time.process_time() - start < 5 * reading_seconds()
+
+
+@cache
+def reading_seconds() -> float:
+    """CPU seconds in which this machine reads the plainest 2 MB there are: the measure of the above."""
+    text = "NodeName=n1 Gres=gpu:8 State=IDLE CPUTot=4\n" * 50000
+    start = time.process_time()
+    sighting_of(text)
+    return time.process_time() - start

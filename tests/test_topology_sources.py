@@ -69,6 +69,79 @@ def test_free_cards_of_slurm_nodes() -> None:
     assert any("17 are free" in note for note in cluster.notes)
 
 
+def test_a_record_on_one_line_is_read_past_the_kernels_number() -> None:
+    """``scontrol -o``: the build number of the kernel (#1) begins no comment."""
+    line = " ".join(NODE.format(number=1, used=3, state="MIXED").split())
+    line = line.replace("RealMemory", "OS=Linux 5.15.0-107-generic #1 SMP Tue Nov 14 UTC 2023 RealMemory")
+    (machine,) = sighting_of(line + "  # seen at noon\n").machines
+
+    assert (machine.cards, machine.free, machine.host_memory_bytes) == (8, 5, 2063937 * 2**20)
+
+
+def test_cards_that_slurm_does_not_count() -> None:
+    """Without gres/gpu among what is counted a full node is full, and of a mixed one it is said."""
+    plain = NODE.replace(",gres/gpu=8,gres/gpu:h100=8", "").replace(
+        ",gres/gpu={used},gres/gpu:h100={used}", ""
+    )
+    full, part = (plain.format(number=i, state=state) for i, state in ((1, "ALLOCATED"), (2, "MIXED")))
+    found = sighting_of(full + "\n" + part)
+
+    assert [machine.free for machine in found.machines] == [0, 8]
+    assert any("cards taken on 1 nodes unknown, as gpu02" in note for note in found.notes)
+    told = part.replace("NodeAddr", "GresUsed=gpu:h100:3(IDX:0-2) NodeAddr")
+    assert [machine.free for machine in sighting_of(told).machines] == [5]
+
+
+def test_lines_of_slurm_conf_have_defaults_and_one_machine_a_name() -> None:
+    """DEFAULT is no machine; what scontrol prints of a name later counts."""
+    text = "NodeName=DEFAULT RealMemory=1000 Gres=gpu:h100:8\nNodeName=gpu[01-02] CPUs=64\n" + nodes(2)
+    first, second = sighting_of(text).machines
+
+    assert (first.name, first.free, first.host_memory_bytes) == ("gpu01", 6, 2063937 * 2**20)
+    assert (second.name, second.free, second.host_memory_bytes) == ("gpu02", 8, 1000 * 2**20)
+
+
+def test_slurm_in_a_cloud_names_the_instance_type() -> None:
+    """InstanceType is the catalogue's node type: card, links and network are known at once."""
+    text = NODE.format(number=1, used=0, state="IDLE+CLOUD") + "   InstanceId=i-0 InstanceType=p5.48xlarge\n"
+
+    assert read(text).node.name == "p5.48xlarge"
+
+
+YAML = """\
+---
+- topology: gpus
+  cluster_default: true
+  tree:
+    switches:
+      - switch: spine      # above both
+        children: leaf[1-2]
+      - switch: leaf1
+        nodes: gpu[01-04]
+      - switch: leaf2
+        nodes: gpu[05-08]
+- topology: other
+  cluster_default: false
+  block:
+    block_sizes: [4, 8]
+    blocks:
+      - block: b1
+        nodes: gpu[01-08]
+"""
+
+
+def test_topology_yaml_is_the_same_as_topology_conf() -> None:
+    """Slurm 25.05's form: the cluster's default topology, whichever stands first."""
+    swapped = "---\n" + "- topology: other" + YAML.split("- topology: other")[1] + YAML.split("---\n")[1]
+    swapped = swapped[: swapped.rindex("- topology: other")]
+    for text in (YAML, swapped):
+        assert sighting_of(text).machines == sighting_of(TREE).machines
+    blocks = YAML.replace("true", "false").replace("  cluster_default: false\n  block", "  block")
+    assert [m.leaf for m in sighting_of("- topology: b" + blocks.split("- topology: other")[1]).machines] == [
+        "b1"
+    ] * 8
+
+
 def test_whole_free_nodes_are_a_plain_cluster() -> None:
     """Nothing taken: no fragments, host memory and cores as the nodes say."""
     cluster = read(nodes(0, 0), gpu="H100-SXM-80GB", nic_gbit_per_s=400, nics_per_node=8)
@@ -115,6 +188,31 @@ def test_kubernetes_nodes_name_their_cards() -> None:
 
     assert (cluster.node.gpu.name, cluster.nodes, cluster.node.cpu_cores) == ("H100-SXM-80GB", 2, 192)
     assert any("1 nodes without GPUs" in note for note in cluster.notes)
+
+
+def test_shared_cards_count_once() -> None:
+    """Time slicing and MPS multiply what Kubernetes hands out, not the cards."""
+    labels = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3-SHARED", "nvidia.com/gpu.replicas": "10"}
+    text = kubernetes(1, labels=labels).replace('"nvidia.com/gpu": "8"', '"nvidia.com/gpu": "80"')
+    cluster = read(text)
+
+    assert (cluster.gpus, cluster.node.gpu.name) == (8, "H100-SXM-80GB")
+    assert any("shared by several pods" in note for note in cluster.notes)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "card"),
+    [
+        ("cloud.google.com/gke-accelerator", "nvidia-h100-80gb", "H100-SXM-80GB"),
+        ("cloud.google.com/gke-accelerator", "nvidia-l4", "L4"),
+        ("karpenter.k8s.aws/instance-gpu-name", "l40s", "L40S"),
+    ],
+)
+def test_clouds_name_the_card_in_labels_of_their_own(key: str, value: str, card: str) -> None:
+    """Where GPU feature discovery does not run, the cloud's label tells the card."""
+    text = kubernetes(1).replace("nvidia.com/gpu.product", key).replace("NVIDIA-H100-80GB-HBM3", value)
+
+    assert read(text.replace("81559", "")).node.gpu.name == card
 
 
 def test_a_known_instance_type_is_the_catalogues() -> None:
