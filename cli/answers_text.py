@@ -61,7 +61,7 @@ def compare_text(found: Compare) -> str:
     """Cases in a table, best first, each with its layout; the verdict; the break-even."""
     rows = sorted(found.rows, key=lambda row: (row.rank is None, row.rank or 0, row.name))
     cells = [[row.rank or "-", row.name, *_cells(row), "*" if row.pareto else ""] for row in rows]
-    header = ["", "case", "step", "interval", "tokens/s", "GiB", "comm", "$/Mtok", ""]
+    header = ["", "case", "step", "interval", "tokens/s", "GiB", "comm %", "$/Mtok", ""]
     priced = any(row.usd_per_million_tokens is not None for row in rows)
     if not priced:
         header, cells = [h for h in header if h != "$/Mtok"], [[*c[:7], c[8]] for c in cells]
@@ -102,7 +102,7 @@ def _cells(row: Point) -> list[str]:
         f"{row.low_seconds:.3g}-{row.high_seconds:.3g}",
         f"{row.tokens_per_second:,.0f}",
         f"{(row.memory_bytes or 0) / 2**30:.1f}",
-        f"{100 * (row.comm_fraction or 0):.0f}%",
+        f"{100 * (row.comm_fraction or 0):.0f}",
         dollars,
     ]
 

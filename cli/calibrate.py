@@ -98,7 +98,7 @@ def _text(site: Site) -> str:
     ]
     lines = [
         f"{site.runs} runs: median error {site.median_error_before:g} % by the catalogue, "
-        f"{site.median_error:g} % by these runs (left out in turn); 80 % within {site.interval:.0%}",
+        f"{site.median_error:g} % by these runs (left out in turn); 80 % within {100 * site.interval:.0f} %",
         table(("constant", "value", "80 %", "catalogue", "runs", "unit"), rows) if rows else "nothing told",
     ]
     if site.unidentified:

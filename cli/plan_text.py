@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ..models import Strategy
 from ..plans import MemoryReport, NoPlan, OutOfTime, Plan, Request, TimeReport
 from .tables import items, paragraph, table
-from .words import gib, job, knobs, number, seconds, terms, trained
+from .words import gib, job, knobs, number, seconds, share, terms, trained
 
 
 def plan_text(plan: Plan, top: int, verbose: bool) -> str:
@@ -35,17 +35,20 @@ def plan_text(plan: Plan, top: int, verbose: bool) -> str:
 
 
 def _ladder(plan: Plan) -> str:
-    """Lever by lever from plain data parallel to the plan."""
+    """Lever by lever from plain data parallel to the plan: memory bought, seconds paid."""
     rows = [
         [
             rung.lever,
             f"{rung.memory_bytes / 2**30:,.1f}",
+            f"{rung.bought_bytes / 2**30:,.1f}" if index else "",
             seconds(rung.step_seconds),
+            f"{rung.paid_seconds:+,.2f} s" if index else "",
+            seconds(rung.hidden_seconds),
             rung.verdict.replace("_", " "),
         ]
-        for rung in plan.ladder
+        for index, rung in enumerate(plan.ladder)
     ]
-    return table(["ladder", "GiB a card", "step", ""], rows, "  ")
+    return table(["ladder", "GiB", "bought", "step", "paid", "hidden", ""], rows, "  ")
 
 
 def _first_minutes(plan: Plan) -> str:
@@ -55,7 +58,7 @@ def _first_minutes(plan: Plan) -> str:
         f"in the first five minutes expect: torch max_memory_reserved near {gib(memory.total_bytes)} on the "
         f"fullest rank (stage {memory.peak_stage}), {seconds(time.step_seconds)} a step, "
         f"{number(time.tokens_per_second_per_gpu)} tokens/s/GPU ({number(time.tokens_per_second)} in all), "
-        f"{time.model_tflops_per_gpu:,.0f} TFLOP/s/GPU, MFU {time.mfu:.1%}; a step above "
+        f"{time.model_tflops_per_gpu:,.0f} TFLOP/s/GPU, MFU {share(time.mfu, 1)}; a step above "
         f"{seconds(time.uncertainty.high_seconds)} or a card above {gib(memory.usable_bytes)} means that "
         "something differs from this plan"
     )
@@ -67,12 +70,13 @@ def time_lines(time: TimeReport) -> list[str]:
     low, high = time.uncertainty.low_seconds / divisor, time.uncertainty.high_seconds / divisor
     digits = 2 if time.step_seconds / divisor < 10 else 1
     first = f"step {seconds(time.step_seconds)} ({terms(time.terms_seconds, divisor, digits)})"
-    second = (
-        f"expected {low:,.1f} to {high:,.1f} {unit}; mfu {time.mfu:.1%}, hfu {time.hfu:.1%}, "
+    second = f"expected {low:,.1f} to {high:,.1f} {unit} in 8 of 10 cases, by {time.uncertainty.basis}"
+    third = (
+        f"mfu {share(time.mfu, 1)}, hfu {share(time.hfu, 1)}, "
         f"{number(time.tokens_per_second_per_gpu)} tokens/s a card, "
-        f"{time.limit_fraction:.0%} of the physical limit"
+        f"{share(time.limit_fraction)} of the physical limit"
     )
-    return [paragraph(first, "  ", "    "), paragraph(second, "  ", "    ")]
+    return [paragraph(line, "  ", "    ") for line in (first, second, third)]
 
 
 def memory_lines(memory: MemoryReport) -> list[str]:
@@ -107,7 +111,7 @@ def _proof(plan: Plan) -> str:
     if plan.status == "optimal":
         return f"optimal under this cost model and search space: {seen}"
     return (
-        f"stopped before the end: at most {proof.gap:.1%} above the best step under this cost model "
+        f"stopped before the end: at most {share(proof.gap, 1)} above the best step under this cost model "
         f"(bound {seconds(proof.bound_seconds)}); {seen}"
     )
 
@@ -138,9 +142,8 @@ def _alternatives(plan: Plan, top: int) -> str:
     ]
     lines = [table(["instead", "step", "GiB a card", "loss %"], rows, "  ")]
     lines += [
-        paragraph(f"{other.name}: {other.why}", "  ", "    ")
+        paragraph(f"{other.name}: {', '.join(knobs(other.strategy))}: {other.why}", "  ", "    ")
         for other in plan.alternatives[:top]
-        if other.why
     ]
     return "\n".join(lines)
 

@@ -45,6 +45,15 @@ def number(value: float) -> str:
     return f"{value:,.0f}"
 
 
+def share(value: float, digits: int = 0) -> str:
+    """A share in percent.
+
+    >>> share(0.4785, 1), share(0.5)
+    ('47.9 %', '50 %')
+    """
+    return f"{100 * value:.{digits}f} %"
+
+
 def rate(bytes_per_s: float) -> str:
     """A bandwidth in GB/s, one direction."""
     return f"{bytes_per_s / 1e9:,.4g} GB/s"
@@ -149,5 +158,6 @@ def terms(parts: Mapping[str, float], divisor: float = 1.0, digits: int = 1) -> 
 
 
 __all__ = [
-    "gib", "job", "knobs", "number", "offload", "plural", "rate", "risk", "seconds", "terms", "trained",
+    "gib", "job", "knobs", "number", "offload", "plural", "rate", "risk", "seconds", "share", "terms",
+    "trained",
 ]  # fmt: skip

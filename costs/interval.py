@@ -26,6 +26,12 @@ class Residuals(Frozen):
     rows: int
     sources: int
 
+    @property
+    def told(self) -> str:
+        """What it rests on, in words."""
+        sources = "one source" if self.sources == 1 else f"{self.sources} sources"
+        return f"{self.rows} published runs of {sources} left out of the fit"
+
     @classmethod
     def of(cls, by_source: Mapping[str, Sequence[float]], outside: float = OUTSIDE) -> Residuals:
         """Quantiles over all rows, each source with the same weight, a share `outside` beyond each end.

@@ -116,8 +116,8 @@ def heaviest(plan: Plan) -> str | None:
     axis = AXES[worst]
     link = plan.placement.get(axis, "its link")
     return (
-        f"Communication shows in {share:.0%} of the step, most of it ({terms[worst]:.2f} s) of {axis} "
-        f"over {link}."
+        f"Communication shows in {100 * share:.0f} % of the step, most of it ({terms[worst]:.2f} s) of "
+        f"{axis} over {link}."
     )
 
 
@@ -136,7 +136,7 @@ def _expectation(plan: Plan, small: Plan) -> str:
             "# The small run before the large one",
             "Each card does the work it does in the plan, so a perfect network gives equal steps. Expected:",
             table,
-            f"Scaling efficiency {step / large:.1%}: the first number over the second.",
+            f"Scaling efficiency {100 * step / large:.1f} %: the first number over the second.",
             *heavy,
             "`bash compare.sh LOG` reads the step of this run and compares it with its plan. Where it "
             "differs by more than the band in README.md, plan again with what it learns: "

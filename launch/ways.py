@@ -56,8 +56,8 @@ def notes(plan: Plan) -> Iterator[str]:
         )
     elif training.way.kind == "share":
         yield (
-            f"Switch gradients off (`requires_grad_(False)`) for all but {training.way.share:.0%} of the "
-            "parameters of each layer; the plan prices them in 16 bits, without gradients and states."
+            f"Switch gradients off (`requires_grad_(False)`) for all but {100 * training.way.share:.0f} % of "
+            "the parameters of each layer; the plan prices them in 16 bits, without gradients and states."
         )
     yield from _data(training)
     if training.reference_model is not None:

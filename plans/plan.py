@@ -162,12 +162,19 @@ class Offer(Frozen):
 
 
 class Rung(Frozen):
-    """One step of the ladder from plain data parallel to the plan: the lever, and what stands after it."""
+    """One step of the ladder from plain data parallel to the plan: the lever, and what stands after it.
+
+    `bought_bytes` and `paid_seconds` are against the rung the lever starts from; `hidden_seconds` those that
+    overlap hides: without it the step would take so much longer.
+    """
 
     lever: str
     set: str
     memory_bytes: int
     step_seconds: float
+    bought_bytes: int = 0
+    paid_seconds: float = 0.0
+    hidden_seconds: float = 0.0
     verdict: Verdict
 
 

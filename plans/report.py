@@ -173,9 +173,9 @@ def _uncertainty(request: Request, strategy: Strategy, ledger: Ledger) -> Uncert
         low, high = 1.0 - site.interval, 1.0 + site.interval
         basis = f"{site.runs} runs of the site {site.name}, left out in turn"
     else:
-        kind, ratio = step_interval(any(kind.feed_forward.experts for kind in request.model.kinds))
+        _, ratio = step_interval(any(kind.feed_forward.experts for kind in request.model.kinds))
         low, high = ratio.low, ratio.high
-        basis = f"{ratio.rows} published runs of {ratio.sources} sources, each left out of the fit ({kind})"
+        basis = ratio.told
     least = ledger.limit_ns / 1e9 / gemm_curve(request.cluster.node.gpu, strategy.precision).e_max
     return Uncertainty(
         low_seconds=round(min(max(step * low, least), step), 9),

@@ -7,14 +7,17 @@ from typing import Any
 
 from ..inputs import InputError
 from ..models.divisors import legal_degrees
-from ..models.strategy import BACKENDS
+from ..models.strategy import BACKENDS, Strategy
 from ..plans import Alternative, Offer, Plan, Request
-from ..plans.report import seconds
+from ..plans.report import price, seconds
 from .coefficients import capacity_kib
 from .folk import even_plan
 from .outcome import Found
 from .search import Search
 from .tables import Tables
+
+GROWN = 2
+"""Terms named of what an alternative pays."""
 
 ASIDE_SECONDS = 20.0
 """Deterministic seconds a search aside (an alternative, an offer, a cure) may take."""
@@ -43,8 +46,18 @@ def _alternative(request: Request, plan: Plan, name: str, found: Found, why: str
         step_seconds=seconds(found.step_ns),
         memory_bytes=(capacity_kib(request) - found.headroom_kib) * 1024,
         loss_percent=round(100.0 * loss, 4),
-        why=why,
+        why=why + _grown(request, plan, found.strategy),
     )
+
+
+def _grown(request: Request, plan: Plan, strategy: Strategy) -> str:
+    """The terms of a step that take longer than in the plan, largest growth first."""
+    terms = price(request, [strategy])[0].terms_ns
+    before = {name: round(1e9 * value) for name, value in plan.time.terms_seconds.items()}
+    growth = {name: ns - before.get(name, 0) for name, ns in terms.items()}
+    longest = sorted(growth, key=lambda name: (-growth[name], name))[:GROWN]
+    told = [f"{name.replace('_', ' ')} {growth[name] / 1e9:+.3g} s" for name in longest if growth[name] > 0]
+    return f"; {', '.join(told)}" if told else ""
 
 
 def alternatives(request: Request, plan: Plan, tables: Tables | None = None) -> tuple[Alternative, ...]:
@@ -62,13 +75,11 @@ def _classes(request: Request, plan: Plan, tables: Tables | None) -> Iterator[Al
         if name != plan.strategy.backend and name in (request.choose.backend or BACKENDS):
             other = best(request, {"choose.backend": name}, tables=tables)
             if other is not None:
-                yield _alternative(request, plan, name, other, f"the best layout {name} can run")
+                yield _alternative(request, plan, name, other, f"the best of {name}")
     if plan.strategy.offload_optimizer == "cpu":
         other = best(request, {"choose.offload_optimizer": "none"}, tables=tables)
         if other is not None:
-            yield _alternative(
-                request, plan, "on_card", other, "the best layout that keeps all states on the cards"
-            )
+            yield _alternative(request, plan, "on_card", other, "the best that keeps all states on the cards")
 
 
 def rule_of_thumb(request: Request, tables: Tables | None = None) -> Found | None:

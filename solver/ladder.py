@@ -3,68 +3,129 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
+from ..inputs import InputError
 from ..models import Strategy
+from ..models.backend import backend
+from ..models.optimizer import moment_bytes
 from ..models.strategy import Stage
+from ..models.training import Optimizer
 from ..plans import Plan, Request, Rung, read_strategy
 from ..plans.report import host_verdict, price, seconds, verdict
+
+LIGHT: Optimizer = "adamw-8bit"
+"""The optimizer of the lever that makes moments small."""
+
+
+class Lever(NamedTuple):
+    """A lever: its name, what to set for it, and the strategy of the request it leads to.
+
+    One that stands aside changes the job or the machines; the levers after it do without it.
+    """
+
+    name: str
+    set: str
+    request: Request
+    strategy: Strategy
+    aside: bool = False
 
 
 def ladder(request: Request, plan: Plan) -> tuple[Rung, ...]:
     """Rungs in the order to reach for them; the last one is the plan.
 
     Plain data parallel with one sequence a pass on these cards; then shard the optimizer, the gradients and
-    the weights; recompute; offload; and where none of that is what the plan does, the plan's own cut of the
-    model. Rungs past the first that fits are left out but for the plan. Empty where the batch does not
-    divide over the cards.
+    the weights; twice the cards, aside; recompute; offload; 8-bit moments, aside; and where none of that is
+    what the plan does, the plan's own cut of the model. Rungs past the first that fits are left out but for
+    the plan. Empty where the batch does not divide over the cards.
     """
-    steps = list(_rungs(request, plan))
-    if not steps:
-        return ()
-    ledgers = price(request, [strategy for _, _, strategy in steps])
     found: list[Rung] = []
-    for (lever, said, strategy), ledger in zip(steps, ledgers, strict=True):
-        worst = {verdict(ledger), host_verdict(request, ledger)}
-        word = next(w for w in ("does_not_fit", "risky", "fits") if w in worst)
-        rung = Rung(
-            lever=lever,
-            set=said,
-            memory_bytes=ledger.peak_kib * 1024,
-            step_seconds=seconds(ledger.step_ns),
-            verdict=word,
-        )
-        last = strategy == plan.strategy
-        if last or not any(other.verdict == "fits" for other in found):
+    below: Rung | None = None
+    for lever in _levers(request, plan):
+        rung = _rung(lever, below)
+        if lever.strategy == plan.strategy or below is None or below.verdict != "fits":
             found.append(rung)
-    return tuple(found)
+            below = below if lever.aside else rung
+    return tuple(found) if len(found) > 1 else ()
 
 
-def _rungs(request: Request, plan: Plan) -> Iterator[tuple[str, str, Strategy]]:
-    """(lever, what to set, strategy) up to the plan."""
+def _rung(lever: Lever, below: Rung | None) -> Rung:
+    """What a lever leads to, against the rung it starts from."""
+    ledger = price(lever.request, [lever.strategy])[0]
+    memory, step = ledger.peak_kib * 1024, seconds(ledger.step_ns)
+    worst = {verdict(ledger), host_verdict(lever.request, ledger)}
+    return Rung(
+        lever=lever.name,
+        set=lever.set,
+        memory_bytes=memory,
+        step_seconds=step,
+        bought_bytes=0 if below is None else below.memory_bytes - memory,
+        paid_seconds=0.0 if below is None else round(step - below.step_seconds, 9),
+        hidden_seconds=seconds(sum(ledger.hidden_ns.values())),
+        verdict=next(word for word in ("does_not_fit", "risky", "fits") if word in worst),
+    )
+
+
+def _levers(request: Request, plan: Plan) -> Iterator[Lever]:
+    """The levers up to the plan."""
     cards, batch = request.cluster.gpus, request.training.global_batch_size
-    if batch % cards == 0:
+    if batch % cards == 0 and request.training.optimizer in backend("deepspeed").optimizers:
         plain: dict[str, Any] = {"zero_stage": 0, "shard_group_size": 1, "reshard_after_forward": False}
-        yield "plain data parallel", "zero_stage=0", _data_parallel(request, plan, plain)
+        yield _data_parallel("plain data parallel", "zero_stage=0", request, plan, plain)
         for stage, held in ((1, "optimizer"), (2, "gradients"), (3, "weights")):
             shard = {"zero_stage": stage, "shard_group_size": cards, "reshard_after_forward": stage == 3}
-            yield f"shard the {held}", f"zero_stage={stage}", _data_parallel(request, plan, shard)
+            yield _data_parallel(f"shard the {held}", f"zero_stage={stage}", request, plan, shard)
+        yield from _twice(request, plan, shard)
         full = {**shard, "recompute": "full"}
-        yield "recompute every layer", "recompute=full", _data_parallel(request, plan, full)
+        yield _data_parallel("recompute every layer", "recompute=full", request, plan, full)
         cpu = {**full, "offload_optimizer": "cpu"}
-        yield "offload the optimizer", "offload_optimizer=cpu", _data_parallel(request, plan, cpu)
+        yield _data_parallel("offload the optimizer", "offload_optimizer=cpu", request, plan, cpu)
+        yield from _light(request, plan, full)
     s = plan.strategy
-    yield "the plan", f"backend={s.backend}", s
+    yield Lever(f"the plan ({_cut(s)})", f"backend={s.backend}", request, s)
 
 
-def _data_parallel(request: Request, plan: Plan, fields: dict[str, Any]) -> Strategy:
-    """A data-parallel strategy of DeepSpeed with one sequence a pass, even in all layers."""
+def _cut(strategy: Strategy) -> str:
+    """How the plan cuts the model, in the words of its degrees."""
+    degrees = {
+        "tp": strategy.tensor_parallel,
+        "pp": strategy.pipeline_parallel,
+        "cp": strategy.context_parallel,
+        "ep": strategy.expert_parallel,
+    }
+    words = [f"{name} {degree}" for name, degree in degrees.items() if degree > 1]
+    return ", ".join([strategy.backend, f"zero {strategy.zero_stage}", *words])
+
+
+def _twice(request: Request, plan: Plan, shard: dict[str, Any]) -> Iterator[Lever]:
+    """Sharding over twice the machines, where the batch divides over them."""
+    nodes = 2 * request.cluster.nodes
+    try:
+        larger = request.changed({"cluster.nodes": nodes})
+    except InputError:
+        return
+    cards = larger.cluster.gpus
+    if larger.training.global_batch_size % cards == 0:
+        fields = {**shard, "shard_group_size": cards}
+        yield _data_parallel("twice the cards", f"nodes={nodes}", larger, plan, fields)._replace(aside=True)
+
+
+def _light(request: Request, plan: Plan, full: dict[str, Any]) -> Iterator[Lever]:
+    """Moments in 8 bits, which FSDP steps, where the optimizer keeps more."""
+    if moment_bytes(LIGHT) < moment_bytes(request.training.optimizer):
+        lighter = request.changed({"training.optimizer": LIGHT})
+        fields = {**full, "backend": "fsdp"}
+        lever = _data_parallel("8-bit moments", f"optimizer={LIGHT}", lighter, plan, fields)
+        yield lever._replace(aside=True)
+
+
+def _data_parallel(name: str, said: str, request: Request, plan: Plan, fields: dict[str, Any]) -> Lever:
+    """A data-parallel strategy, of DeepSpeed but for `fields`: one sequence a pass, all layers alike."""
     layers = request.model.layers
-    word = fields.pop("recompute", None) if "recompute" in fields else None
     moved = fields.get("offload_optimizer") == "cpu"
     stage = Stage(
         layers=layers,
-        recompute_full_layers=layers if word == "full" else 0,
+        recompute_full_layers=layers if fields.get("recompute") == "full" else 0,
         recompute_selective_layers=0,
         offloaded_layers=layers if moved else 0,
     )
@@ -74,6 +135,6 @@ def _data_parallel(request: Request, plan: Plan, fields: dict[str, Any]) -> Stra
         "micro_batch_size": 1,
         "precision": plan.strategy.precision if plan.strategy.precision in ("bf16", "fp16") else "bf16",
         "stages": [stage.model_dump()],
-        **fields,
+        **{key: value for key, value in fields.items() if key != "recompute"},
     }
-    return read_strategy(data, request.model, "ladder", request.training)
+    return Lever(name, said, request, read_strategy(data, request.model, "ladder", request.training))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..costs import Ledger
+from ..costs.interval import LEAST_SOURCES, step_interval
 from ..costs.law import law
 from ..hardware import Cluster
 from ..models import (
@@ -28,7 +29,7 @@ def notices(request: Request, ledger: Ledger, strategy: Strategy) -> tuple[Notic
     """What a person should know before starting this strategy."""
     found = [*topology_notices(request.cluster), *_of_model(request.model, strategy)]
     found += _unpriced(request.model, request.training.sequence_length)
-    found += [*_card_notice(ledger), *_host_notice(request, ledger)]
+    found += [*_doubtful(request), *_card_notice(ledger), *_host_notice(request, ledger)]
     if ledger.comm_ns > COMM_WARNING * ledger.step_ns:
         found.append(_communication(request, ledger))
     if strategy.offload_optimizer == "cpu":
@@ -41,6 +42,20 @@ def notices(request: Request, ledger: Ledger, strategy: Strategy) -> tuple[Notic
             )
         )
     return tuple(found)
+
+
+def _doubtful(request: Request) -> Iterator[Notice]:
+    """A step time that too few sources stand behind."""
+    routed = any(kind.feed_forward.experts for kind in request.model.kinds)
+    _, ratio = step_interval(routed)
+    if request.cluster.site is None and ratio.sources < LEAST_SOURCES:
+        kind = "mixtures of experts" if routed else "such models"
+        yield Notice(
+            code="doubtful-time",
+            message=f"step times of {kind} are doubtful, rankings of plans too: {ratio.told}, took "
+            f"{ratio.low:.2g} to {ratio.high:.2g} times what was predicted",
+            hint="run the best plan of each backend (--set backend=NAME) for 50 steps, then `calibrate`",
+        )
 
 
 def topology_notices(cluster: Cluster) -> tuple[Notice, ...]:

@@ -72,7 +72,7 @@ def test_heavy_communication_is_named(shown: float, told: bool) -> None:
     assert HEAVY == 0.3
     assert (said is not None) == told
     if said:
-        assert "31%" in said and "data_parallel over leaf" in said
+        assert "31 %" in said and "data_parallel over leaf" in said
 
 
 def test_the_folder_compares(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

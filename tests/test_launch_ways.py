@@ -77,7 +77,7 @@ def test_the_readme_tells_how_to_make_adapters(target: str, strategy: Strategy) 
     [
         ({"trainable": "qlora(8)"}, "bnb_4bit_quant_storage"),
         ({"frozen": ["embedding"]}, "requires_grad_(False)"),
-        ({"trainable": 0.5}, "all but 50%"),
+        ({"trainable": 0.5}, "all but 50 %"),
         ({"mean_document_length": 8}, "within a document"),
         ({"mean_sequence_length": 8}, "for the longest"),
         ({"reference_model": "self"}, "torch.no_grad()"),

@@ -113,4 +113,17 @@ def test_the_ladder_ends_at_the_plan() -> None:
     assert stages == sorted(stages, reverse=True)
     assert base.ladder[-1].step_seconds == base.time.step_seconds
     assert base.ladder[-1].memory_bytes == base.memory.total_bytes
-    assert sum(rung.verdict == "fits" for rung in base.ladder[:-1]) <= 1
+    straight = [rung for rung in base.ladder if rung.lever not in ("twice the cards", "8-bit moments")]
+    assert sum(rung.verdict == "fits" for rung in straight[:-1]) <= 1
+    for below, rung in zip(straight, straight[1:], strict=False):
+        assert rung.bought_bytes == below.memory_bytes - rung.memory_bytes
+        assert ns(rung.paid_seconds) == ns(rung.step_seconds) - ns(below.step_seconds)
+
+
+def test_each_lever_keeps_the_ones_below() -> None:
+    """Offloading comes on top of recompute: it buys memory, never costs some."""
+    rungs = {rung.lever: rung for rung in planned("tight").ladder}
+    assert all(
+        rung.bought_bytes > 0 for lever, rung in rungs.items() if not lever.startswith(("plain", "the plan"))
+    )
+    assert rungs["twice the cards"].bought_bytes < rungs["shard the weights"].memory_bytes / 2
