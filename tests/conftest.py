@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-OF_THE_TREE = ("benchmarks", "cases", "fitting", "groups", "term_pages", "topologies")
+OF_THE_TREE = ("benchmarks", "calculon", "cases", "fitting", "groups", "term_pages", "topologies")
 NEEDS = {"clients": "torch"} | {f"test_{name}.py": "benchmarks" for name in OF_THE_TREE}
 
 collect_ignore = [name for name, package in NEEDS.items() if find_spec(package) is None]
