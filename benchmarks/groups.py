@@ -3,7 +3,9 @@
 CSV has the columns of efficiency.csv. Taken are the points whose shape tells cards that no NVLink island holds: over
 PCI Express, or over the network of several nodes. The machines are built from what the shape says (cards, nodes,
 network cards); large messages are taken where it names no size. A point is within when its bus rate is off by at most
-15 %; every point is listed, and those the model has no term for (switches that add up, untuned runs) are marked.
+15 %; every point is listed, and those the model has no term for (switches that add up, untuned runs) are marked. So is
+what of a point the catalogue knows: it stands in a `table` (``benchmarks.efficiency`` predicts it without itself), gives
+the `rate` of its card, or is one of the 28 that four constants between nodes were fitted to (`fit`).
 """  # noqa: E501
 
 from __future__ import annotations
@@ -12,8 +14,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from shardwise.costs.collectives import Kind, among
+from shardwise.costs.collectives import among
 from shardwise.hardware import Cluster, gpu
+from shardwise.hardware.collective import Kind
 from shardwise.hardware.topology import read_own_table
 from shardwise.inputs import InputError
 from shardwise.runs.record import Record, read_records, words
@@ -47,6 +50,16 @@ NOT_MODELLED = (
     ("PCIe gen", "a rule for a link, not a machine: compared with the catalogue's rule"),
     ("2x4", "topology not told"),
 )
+
+KNOWN = (
+    ("table", "aiconfigurator"),
+    ("rate", "nccl-tests issue 178"),
+    ("rate", "nccl issue 1161"),
+    ("rate", "nccl issue 1639"),
+    ("fit", "GTC24 S62129"),
+    ("fit", "NIC rate"),
+)
+"""What of a point stands in the catalogue, by words of its source."""
 
 
 def kind_of(what: str) -> Kind | None:
@@ -110,8 +123,19 @@ def measure(files: Sequence[str]) -> Result:
     lines = [line for record in read_records(files[0], COLUMNS) if (line := _line(record))]
     lines.sort(key=lambda line: (line["note"] != "", -abs(line["error"])))
     judged = [line for line in lines if not line["note"]]
-    within = sum(abs(line["error"]) <= WITHIN_PERCENT for line in judged)
-    return {"points": len(lines), "judged": len(judged), "within": within, "lines": lines}
+    unseen = [line for line in judged if not line["known"]]
+    return {
+        "points": len(lines),
+        "judged": len(judged),
+        "within": _within(judged),
+        "unseen": len(unseen),
+        "unseen_within": _within(unseen),
+        "lines": lines,
+    }
+
+
+def _within(lines: Sequence[dict[str, Any]]) -> int:
+    return sum(abs(line["error"]) <= WITHIN_PERCENT for line in lines)
 
 
 def _line(record: Record) -> dict[str, Any] | None:
@@ -140,15 +164,19 @@ def _line(record: Record) -> dict[str, Any] | None:
         "measured": measured,
         "error": percent(rate, measured),
         "note": note,
+        "known": next((word for word, part in KNOWN if part in record.text("source")), ""),
         "source": record.text("source"),
     }
 
 
 def text(found: Result) -> str:
     """All points as a table."""
-    keys = ("card", "kind", "shape", "predicted", "measured", "error", "note")
-    head = ("card", "collective", "shape", "GB/s", "measured", "error %", "not judged")
-    counts = f"{found['within']} of {found['judged']} points within {WITHIN_PERCENT:.0f} %"
+    keys = ("card", "kind", "shape", "predicted", "measured", "error", "known", "note")
+    head = ("card", "collective", "shape", "GB/s", "measured", "error %", "known by", "not judged")
+    counts = (
+        f"{found['within']} of {found['judged']} points within {WITHIN_PERCENT:.0f} %; "
+        f"of those known by nothing {found['unseen_within']} of {found['unseen']}"
+    )
     return table(head, [[line[key] for key in keys] for line in found["lines"]]) + f"\n\n{counts}"
 
 

@@ -8,12 +8,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..hardware import Cluster, saturating_seconds
+from ..hardware import Cluster
 from ..hardware.catalogue import network
+from ..hardware.collective import Kind, bus_share
 from .columns import Floats
 from .layout import Group, Layout
 
-Kind = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all"]
 Rate = Callable[[Floats], Floats]
 
 
@@ -29,26 +29,17 @@ def seconds(layout: Layout, kind: Kind, payload: Floats, group: Group) -> Floats
         if size < 2:
             continue
         rows = inverse == index
-        share = wire_share(kind, size)
+        share = bus_share(kind, size)
         one = _one(layout.cluster, kind, payload[rows] * share, size, per_island, level)
         found[rows] = one * link_factor(layout.cluster, size > per_island)
     return found
-
-
-def wire_share(kind: Kind, ranks: int) -> float:
-    """Bus bytes of a rank for each byte of the full tensor: (n-1)/n, twice that for an all-reduce.
-
-    >>> wire_share("all_gather", 8), wire_share("all_reduce", 8)
-    (0.875, 1.75)
-    """
-    return (ranks - 1) / ranks * (2.0 if kind == "all_reduce" else 1.0)
 
 
 def among(cluster: Cluster, kind: Kind, payload_bytes: float, cards: int) -> float:
     """Seconds of one collective of `payload_bytes` (the full tensor) among `cards` cards of whole islands."""
     table = cluster.tiers()
     island = int(table.tiers[0].cards)
-    bus = np.array([payload_bytes * wire_share(kind, cards)])
+    bus = np.array([payload_bytes * bus_share(kind, cards)])
     one = _one(cluster, kind, bus, cards, min(cards, island), int(table.level(cards)))
     return float(one[0]) * link_factor(cluster, cards > island)
 
@@ -59,10 +50,7 @@ def link_factor(cluster: Cluster, away: bool) -> float:
 
 
 def _one(cluster: Cluster, kind: Kind, bus: Floats, size: int, per_island: int, level: int) -> Floats:
-    """Seconds of `bus` bytes in a group of `size`, `per_island` of it in each island.
-
-    The half-speed size is that of rings with a whole node's cards; fewer cards drive fewer channels.
-    """
+    """Seconds of `bus` bytes in a group of `size`, `per_island` of it in each island."""
     tiers = cluster.tiers().tiers
     if size <= per_island:
         return cluster.node.curve(size, kind, _link(cluster, size)).seconds(bus)
@@ -78,15 +66,10 @@ def _one(cluster: Cluster, kind: Kind, bus: Floats, size: int, per_island: int, 
         away = bus * (size - per_island) / (size - 1)
         rate = tier.bandwidth_bytes_per_s * law.all_to_all_share
         return latency(size, -(-size // per_island)) + away / rate
-    return saturating_seconds(
-        bus,
-        rate_bytes_per_s=rate,
-        half_bytes=law.half_size_bytes(size, node.fabric)
-        * wire_share(kind, size)
-        * min(1.0, per_island / node.gpus),
-        half_exponent=law.half_exponent,
-        floor_seconds=latency(size, -(-size // per_island)),
-    )
+    islands = -(-size // per_island)
+    ways = 2.0 if kind == "all_reduce" else 1.0
+    filling = ways * law.levels_seconds(bus, islands, node.fabric, tier.alone_bytes_per_s)
+    return np.where(bus > 0, np.maximum(latency(size, islands), bus / rate + filling), 0.0)
 
 
 def _link(cluster: Cluster, ranks: int) -> Literal["island", "pcie"]:

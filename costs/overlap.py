@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..hardware.collective import Kind
 from .activations import again
 from .buffers import bucket_elements
-from .collectives import Kind, bucketed, point_to_point, seconds
+from .collectives import bucketed, point_to_point, seconds
 from .columns import Floats
 from .held import Held
 from .kernels import LayerSeconds, stack_constant

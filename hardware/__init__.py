@@ -1,10 +1,12 @@
 """Cards, machines, clusters and their measured curves: facts as data, and formulas on arrays."""
 
 from .cluster import Cluster
-from .curves import AttentionCurve, CollectiveCurve, GemmCurve, saturating_seconds
+from .collective import CollectiveCurve
+from .collective_tables import collective_curve
+from .curves import AttentionCurve, GemmCurve
 from .gpu import PEAK_FIELDS, Gpu
 from .host import HostLaw, host
-from .measured import attention_curve, collective_curve, gemm_curve, p2p_bytes_per_s
+from .measured import attention_curve, gemm_curve, p2p_bytes_per_s
 from .named import gpu, gpu_names
 from .named_nodes import node, node_names
 from .network import NetworkLaw, network
@@ -38,5 +40,4 @@ __all__ = [
     "node",
     "node_names",
     "p2p_bytes_per_s",
-    "saturating_seconds",
 ]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from .collective import KINDS
+from .collective_tables import collective_curve
 from .host import host
-from .measured import KINDS, attention_curve, collective_curve, gemm_curve, p2p_bytes_per_s
+from .measured import attention_curve, gemm_curve, p2p_bytes_per_s
 from .named import gpu, gpu_names
 from .named_nodes import node, node_names
 from .network import network

@@ -1,4 +1,4 @@
-"""Measured curves: seconds of a matrix product, speed of attention, seconds of a collective.
+"""Measured curves: seconds of a matrix product, speed of attention.
 
 All functions take numpy arrays of any broadcastable shapes and loop over no element.
 """
@@ -17,8 +17,6 @@ Array = npt.NDArray[np.float64]
 Grade = Literal["M", "A"]
 """M measured on that card, A assumed: taken from a sister card or derived from its links."""
 
-Kind = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all"]
-
 
 def _floats(values: npt.ArrayLike) -> Array:
     return np.asarray(values, dtype=np.float64)
@@ -27,10 +25,12 @@ def _floats(values: npt.ArrayLike) -> Array:
 class GemmCurve(Frozen):
     """Seconds of an m x n x k matrix product on one card.
 
-    ``t = launch + max(2 m n k (1 + k0/k) / (peak e_max w^wave_exponent), bytes / (hbm_share HBM))``
-    where w is the filled share of the output tiles, rounded up to whole waves of multiprocessors.
-    Fitted to aiconfigurator's measured tables for m >= 256, n, k >= 512; `mean_log_error` is the mean
-    |ln(predicted/measured)| of the fit.
+    ``t = launch + q m k / (hbm_share HBM) + (c^4 + b^4)^(1/4)`` with
+    ``c = 2 m n k (1 + k0/k) / (peak e_max w^wave_exponent)`` and ``b = bytes / (hbm_share HBM)``,
+    where w is the filled share of the output tiles, rounded up to whole waves of multiprocessors, and q
+    (`quantise_bytes`) the bytes that move for each element of the 16-bit input before 8- and 4-bit products:
+    its largest value sought, read, written narrow. Fitted by ``scripts/curves.py`` to aiconfigurator's tables
+    for m >= 256 and n, k from 1,024 to 16,384; `mean_log_error` is the mean |ln(predicted/measured)|.
     """
 
     gpu: str
@@ -41,6 +41,7 @@ class GemmCurve(Frozen):
     tile_n: int = Field(ge=1)
     wave_exponent: float = Field(ge=0, le=1)
     launch_seconds: float = Field(ge=0)
+    quantise_bytes: float = Field(default=0.0, ge=0)
     hbm_share: float = Field(gt=0, le=1)
     mean_log_error: float | None = None
     grade: Grade
@@ -72,9 +73,10 @@ class GemmCurve(Frozen):
         compute = 2.0 * rows * columns * inner * (1.0 + self.k0 / inner) / (share * _floats(peak_flops_per_s))
         operands = (rows * depth + depth * columns) * _floats(bytes_per_element)
         moved = operands + rows * columns * _floats(output_bytes_per_element)
-        memory = moved / (self.hbm_share * _floats(hbm_bytes_per_s))
+        rate = self.hbm_share * _floats(hbm_bytes_per_s)
+        product = np.sqrt(np.hypot(compute**2, (moved / rate) ** 2))
         busy = (rows > 0) & (columns > 0) & (depth > 0)
-        return np.where(busy, self.launch_seconds + np.maximum(compute, memory), 0.0)
+        return np.where(busy, self.launch_seconds + self.quantise_bytes * rows * depth / rate + product, 0.0)
 
 
 class SpeedRow(Frozen):
@@ -132,57 +134,3 @@ class AttentionCurve(Frozen):
     def _along(self, row: SpeedRow, tokens: Array) -> Array:
         speed = np.interp(tokens, row.lengths, row.flops_per_s)
         return np.asarray(speed * np.minimum(1.0, tokens / row.lengths[0]) ** self.short_exponent)
-
-
-def saturating_seconds(
-    bus_bytes: npt.ArrayLike,
-    *,
-    rate_bytes_per_s: npt.ArrayLike,
-    half_bytes: npt.ArrayLike,
-    half_exponent: npt.ArrayLike,
-    floor_seconds: npt.ArrayLike,
-) -> Array:
-    """``max(floor, (W/B)(1 + (W_h/W)^q))`` for W bus bytes, 0 where nothing moves.
-
-    W is what each rank moves (the bus bandwidth convention of nccl-tests): ``S(n-1)/n`` for a gather,
-    reduce-scatter or all-to-all of S bytes over n ranks, twice that for an all-reduce. At ``W = W_h`` the
-    rate is half of B.
-
-    >>> round(float(saturating_seconds(1e9, rate_bytes_per_s=1e9, half_bytes=1e9,
-    ...     half_exponent=0.7, floor_seconds=1e-5)), 6)
-    2.0
-    """
-    moved, exponent = _floats(bus_bytes), _floats(half_exponent)
-    effective = moved + _floats(half_bytes) ** exponent * moved ** (1.0 - exponent)
-    seconds = np.maximum(floor_seconds, effective / _floats(rate_bytes_per_s))
-    return np.where(moved > 0, seconds, 0.0)
-
-
-class CollectiveCurve(Frozen):
-    """Seconds of one collective among `ranks` cards of one island or machine (`saturating_seconds`).
-
-    `rate_bytes_per_s` is the bus rate large messages approach; with in-switch reduction it may exceed
-    the link, so it is no wire speed.
-    """
-
-    gpu: str
-    ranks: int = Field(ge=1)
-    kind: Kind
-    link: Literal["island", "pcie"]
-    rate_bytes_per_s: float = Field(gt=0)
-    floor_seconds: float = Field(ge=0)
-    half_bytes: float = Field(ge=0)
-    half_exponent: float = Field(ge=0, le=1)
-    mean_log_error: float | None = None
-    grade: Grade
-    source: str
-
-    def seconds(self, bus_bytes: npt.ArrayLike) -> Array:
-        """Seconds to move `bus_bytes` a rank; 0 where nothing moves."""
-        return saturating_seconds(
-            bus_bytes,
-            rate_bytes_per_s=self.rate_bytes_per_s,
-            half_bytes=self.half_bytes,
-            half_exponent=self.half_exponent,
-            floor_seconds=self.floor_seconds,
-        )

@@ -1,4 +1,4 @@
-"""Choice of the measured curve that serves a card.
+"""Choice of the measured curve of products and attention that serves a card.
 
 A card without measurements is served by a sister card (``stand_ins.json``) or by its link rates; the
 answer then has grade A and says so in its `source`. Answers are cached.
@@ -9,18 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cache
 from itertools import product
-from math import log
-from typing import Any, Literal
+from typing import Any
 
-from ..inputs import InputError, nearest
-from .curves import AttentionCurve, CollectiveCurve, GemmCurve, Kind
+from ..inputs import InputError
+from .curves import AttentionCurve, GemmCurve
 from .facts import facts
 from .gpu import Gpu
 from .host import host
 from .named import gpu
-
-KINDS: tuple[Kind, ...] = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
-"""Collectives that have curves."""
 
 
 @cache
@@ -29,7 +25,7 @@ def gemm_curve(card: str | Gpu, precision: str) -> GemmCurve:
 
     Raises `InputError` where the card lacks that arithmetic.
     """
-    own = _card(card)
+    own = card_of(card)
     if own.peak_flops_per_s(precision) is None:
         reason = f"{own.name} has no such arithmetic"
         raise InputError("precision", precision, "precision", reason, legal=own.precisions)
@@ -52,7 +48,7 @@ def attention_curve(card: str | Gpu, kernel: str | None = None) -> AttentionCurv
     By default forward speeds are those of the serving kernels and forward with backward those of
     FlashAttention 2 where measured, else derived from the forward speed.
     """
-    own, data = _card(card), facts("attention")
+    own, data = card_of(card), facts("attention")
     known = {row["gpu"] for row in data["rows"]}
     names = [name for name in _sisters(own) if name in known] or _others()[:1]
     kernels = {row["kernel"] for row in data["rows"] if row["gpu"] in names}
@@ -82,39 +78,12 @@ def attention_curve(card: str | Gpu, kernel: str | None = None) -> AttentionCurv
 
 
 @cache
-def collective_curve(
-    card: str | Gpu, ranks: int, kind: str, link: Literal["island", "pcie"] | None = None
-) -> CollectiveCurve:
-    """`kind` among `ranks` cards over their own interconnect (`island`) or PCI Express (`pcie`).
-
-    Without `link` it is the island where the card has one that joins so many. A count without a
-    measured row takes the nearest measured one of that card (by ratio, the larger when tied).
-    """
-    own = _card(card)
-    if kind not in KINDS:
-        raise InputError("kind", kind, "kind", "is not a collective", legal=nearest(str(kind), KINDS))
-    if ranks < 1:
-        raise InputError("ranks", ranks, "ranks", "must be at least 1", legal=["1"])
-    over = link or ("island" if own.joins(ranks) else "pcie")
-    if over == "island" and not own.joins(ranks):
-        raise InputError("link", over, "link", f"{own.name} cannot join {ranks} cards so", legal=["pcie"])
-    rows = _collective_rows(own, kind, over)
-    if not rows:
-        return CollectiveCurve.model_validate(_from_link(own, ranks, kind, over))
-    row = min(rows, key=lambda r: (round(abs(log(r["ranks"] / ranks)), 9), -r["ranks"]))
-    exact = row["gpu"] == own.name and row["ranks"] == ranks and row["grade"] == "M"
-    source = row["source"] if exact else f"as {row['gpu']} x{row['ranks']}: {row['source']}"
-    fresh = {"gpu": own.name, "ranks": ranks, "grade": "M" if exact else "A", "source": source}
-    return CollectiveCurve.model_validate({**row, **fresh})
-
-
-@cache
 def p2p_bytes_per_s(card: str | Gpu) -> float:
     """Rate of one card writing to one other of its machine, one direction.
 
     Measured on four cards; else a share of the link, or of PCI Express where there is none.
     """
-    own, data = _card(card), facts("collectives")
+    own, data = card_of(card), facts("collectives")
     for row in data["p2p"]:
         if row["gpu"] == own.name:
             return float(row["bytes_per_s"])
@@ -123,7 +92,7 @@ def p2p_bytes_per_s(card: str | Gpu) -> float:
     return host().collective_bytes_per_s(own.pcie_generation)
 
 
-def _card(card: str | Gpu) -> Gpu:
+def card_of(card: str | Gpu) -> Gpu:
     return card if isinstance(card, Gpu) else gpu(card)
 
 
@@ -167,41 +136,3 @@ def _scaled(rows: list[dict[str, Any]], factor: float, note: str) -> list[dict[s
 def _speed_row(row: dict[str, Any]) -> dict[str, Any]:
     speeds = [speed * 1e12 for speed in row["tflops_per_s"]]
     return {"head_dim": row["head_dim"], "lengths": row["lengths"], "flops_per_s": speeds}
-
-
-def _collective_rows(own: Gpu, kind: str, link: str) -> list[dict[str, Any]]:
-    """Rows of `own`, else of a stand-in with the same link."""
-    rows = [r for r in facts("collectives")["rows"] if (r["kind"], r["link"]) == (kind, link)]
-    met = [row for row in rows if row["gpu"] == own.name]
-    stand_in = facts("stand_ins")["collectives"].get(own.name)
-    if met or stand_in is None:
-        return met
-    other = gpu(stand_in)
-    same = (own.pcie_generation, own.peer_to_peer) == (other.pcie_generation, other.peer_to_peer)
-    if link == "island":
-        same = own.nvlink_bytes_per_s == other.nvlink_bytes_per_s
-    return [row for row in rows if row["gpu"] == stand_in] if same else []
-
-
-def _from_link(own: Gpu, ranks: int, kind: str, link: str) -> dict[str, Any]:
-    """A curve from link rates alone: a share of the island's link, or the PCI Express rule."""
-    data = facts("collectives")
-    if link == "pcie":
-        rate, half = host().collective_bytes_per_s(own.pcie_generation), data["pcie_half_bytes"]
-        source = f"rule for PCI Express generation {own.pcie_generation} through the processor"
-    else:
-        peers = (own.peer_bytes_per_s or own.nvlink_bytes_per_s) * max(ranks - 1, 1)
-        rate, half = data["link_share"] * min(own.nvlink_bytes_per_s, peers), data["link_half_bytes"]
-        source = f"{data['link_share']} of the link ({data['link_share_source']})"
-    return {
-        "gpu": own.name,
-        "ranks": ranks,
-        "kind": kind,
-        "link": link,
-        "rate_bytes_per_s": rate,
-        "floor_seconds": data["link_floor_seconds"],
-        "half_bytes": half,
-        "half_exponent": data["half_exponent"],
-        "grade": "A",
-        "source": source,
-    }

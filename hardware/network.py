@@ -17,27 +17,24 @@ Array = npt.NDArray[np.float64]
 
 
 class Fabric(Frozen):
-    """One kind of network: `nic_share` of the wire that collectives reach; its half-speed size is
-    `half_factor` times that of InfiniBand."""
+    """One kind of network: `nic_share` of the wire that collectives reach, and seconds of a hop."""
 
     name: str
     nic_share: float = Field(gt=0, le=1)
-    half_factor: float = Field(gt=0)
+    hop_seconds: float = Field(gt=0)
     source: str
 
 
 class NetworkLaw(Frozen):
     """Constants of ``network.json``, each with its source there (`source_of`).
 
-    Between nodes a collective of S bytes, W on the bus, takes ``(W/B)(1 + (S_h/S)^half_exponent)`` with
-    ``S_h = half_bytes (n/half_ranks)^half_growth`` (times the fabric's factor). `all_to_all_share`
-    and `cross_rail_share` multiply the rate of a NIC.
+    Between nodes a collective that puts W bytes on the bus takes ``W/B`` and what fills the tree's levels
+    (`levels_seconds`). `all_to_all_share` and `cross_rail_share` multiply the rate of a NIC.
     """
 
-    half_bytes: float = Field(gt=0)
-    half_ranks: float = Field(gt=0)
-    half_growth: float = Field(ge=0)
-    half_exponent: float = Field(ge=0, le=1)
+    level_chunk_bytes: float = Field(gt=0)
+    level_bytes: float = Field(gt=0)
+    level_growth: float = Field(ge=0, le=1)
     all_to_all_share: float = Field(gt=0, le=1)
     cross_rail_share: float = Field(gt=0, le=1)
     ring_base_seconds: float = Field(ge=0)
@@ -68,14 +65,19 @@ class NetworkLaw(Frozen):
         """Where the constant `field` comes from."""
         return str(facts("network")["law"][field]["source"])
 
-    def half_size_bytes(self, ranks: npt.ArrayLike, fabric: str) -> Array:
-        """Message bytes (the full tensor) at which a collective over `ranks` cards runs at half its rate.
+    def levels_seconds(
+        self, bus_bytes: npt.ArrayLike, nodes: npt.ArrayLike, fabric: str, nic_bytes_per_s: npt.ArrayLike
+    ) -> Array:
+        """Seconds until the levels of a tree over `nodes` are full, one way (an all-reduce goes up and down).
 
-        >>> round(float(network().half_size_bytes(256, "infiniband-ndr")) / 2**20)
-        74
+        ``log2(k) (hop + level_chunk_bytes / NIC) (W / level_bytes)^level_growth``
+
+        >>> round(float(network().levels_seconds(2**26, 32, "infiniband-ndr", 47.5e9)) * 1e6)
+        217
         """
-        growth = (np.asarray(ranks, dtype=np.float64) / self.half_ranks) ** self.half_growth
-        return np.asarray(self.half_bytes * self.fabric(fabric).half_factor * growth)
+        hop = self.fabric(fabric).hop_seconds + self.level_chunk_bytes / np.asarray(nic_bytes_per_s)
+        filled = (np.asarray(bus_bytes, dtype=np.float64) / self.level_bytes) ** self.level_growth
+        return np.asarray(np.log2(np.asarray(nodes, dtype=np.float64)) * hop * filled)
 
     def ring_seconds(
         self, steps: npt.ArrayLike, network_steps: npt.ArrayLike, protocol: Protocol = "simple"

@@ -7,10 +7,11 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from ..inputs import Frozen
-from .curves import CollectiveCurve
+from .collective import CollectiveCurve
+from .collective_tables import collective_curve
 from .gpu import Gpu
 from .host import host
-from .measured import collective_curve, p2p_bytes_per_s
+from .measured import p2p_bytes_per_s
 from .network import network
 
 Link = Literal["nvswitch", "nvlink-mesh", "xgmi-mesh", "pairs", "pcie"]
@@ -85,9 +86,7 @@ class Node(Frozen):
             word = f"{share:.3g} of it: the weakest link"
         else:
             return found
-        rate = found.rate_bytes_per_s * share
-        source = f"{found.source}; {word}"
-        return found.model_copy(update={"rate_bytes_per_s": rate, "grade": "A", "source": source})
+        return found.at_rate(found.rate_bytes_per_s * share, f"{found.source}; {word}")
 
     @property
     def peer_bytes_per_s(self) -> float:

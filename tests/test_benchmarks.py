@@ -389,15 +389,37 @@ def test_oracle_compares_four_parts() -> None:
     assert len(sharded) == 8 and all(abs(line["total"]["error"]) < 3 for line in sharded)
 
 
-def test_efficiency_says_which_points_the_curves_were_fitted_to() -> None:
-    """Products, attention and collectives are held against points, in sample and held out apart."""
+def test_efficiency_predicts_points_it_has_not_seen() -> None:
+    """By shape or source; each card against the bars, of which one misses: a power-bound card."""
     found = efficiency.measure([str(DATA / "efficiency.csv")])
     groups = found["groups"]
+    sources = [line for line in groups["collectives"]["cards"] if line["held_out_by"] == "source"]
 
-    assert groups["products"]["in_sample"]["rows"] == 596 and groups["products"]["held_out"] is None
-    assert groups["collectives"]["in_sample"]["rows"] == 400
-    assert groups["collectives"]["held_out"]["rows"] == 23
-    assert groups["products"]["in_sample"]["mape"] < 14
+    assert groups["products"]["all"]["rows"] == 596 and groups["collectives"]["all"]["rows"] == 423
+    assert sum(line["rows"] for line in sources) == 23
+    assert all(line["mape"] > 0 for line in groups["attention"]["cards"])
+    missed = [
+        (bar["group"], line["card"])
+        for bar in found["bars"]
+        for line in bar["cards"]
+        if line["mape"] > bar["most"]
+    ]
+    assert missed == [("products", "L40S")]
+
+
+def test_no_shape_of_the_benchmark_is_in_the_fit() -> None:
+    """products.csv and efficiency.csv share no shape."""
+
+    def of(row: dict[str, str]) -> tuple[int, ...]:
+        return tuple(int(row[side]) for side in "mnk")
+
+    with (DATA / "products.csv").open(encoding="utf-8") as file:
+        fitted = {of(row) for row in csv.DictReader(file)}
+    with (DATA / "efficiency.csv").open(encoding="utf-8") as file:
+        words = [row["shape_or_bytes"].split()[0] for row in csv.DictReader(file) if row["what"] == "gemm"]
+    asked = {tuple(int(side) for side in word.split("x")) for word in words}
+
+    assert len(fitted) == 516 and len(asked) == 20 and not fitted & asked
 
 
 def test_configs_counts_right_refused_and_wrong(tmp_path: Path) -> None:

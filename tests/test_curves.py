@@ -12,7 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardwise.hardware import Gpu, catalogue, network, saturating_seconds
+from shardwise.hardware import Gpu, catalogue, network
+from shardwise.hardware.collective import bus_share as share_of
+from shardwise.hardware.collective import knots_of
 from shardwise.inputs import InputError
 
 MIB = 2**20
@@ -34,29 +36,29 @@ def gemm_flops(name: str, precision: str, m: int, n: int, k: int, size: float) -
     return 2.0 * m * n * k / float(seconds)
 
 
-def bus(payload: float, ranks: int, kind: str) -> float:
+def bus(payload: float, ranks: int, kind: Any) -> float:
     """Bytes each rank moves for a tensor of `payload` bytes."""
-    return payload * (ranks - 1) / ranks * (2 if kind == "all_reduce" else 1)
+    return payload * share_of(kind, ranks)
 
 
 @pytest.mark.parametrize(
     ("name", "precision", "share"),
     [
-        ("H100-SXM-80GB", "bf16", 0.77),
-        ("A100-SXM-80GB", "bf16", 0.84),
-        ("H200-SXM", "bf16", 0.78),
-        ("B200-SXM", "bf16", 0.66),
-        ("H100-SXM-80GB", "fp8", 0.62),
-        ("B200-SXM", "mxfp8", 0.58),
+        ("H100-SXM-80GB", "bf16", 0.774),
+        ("H200-SXM", "bf16", 0.771),
+        ("B200-SXM", "bf16", 0.678),
+        ("H100-SXM-80GB", "fp8", 0.635),
+        ("B200-SXM", "mxfp8", 0.593),
     ],
 )
 def test_large_products_reach_the_measured_share_of_peak(name: str, precision: str, share: float) -> None:
-    """Median of large shapes in aiconfigurator's tables; the curve is within its mean error of it."""
+    """Mean of m 4,096 to 16,384 by n = k 8,192 and 16,384 by aiconfigurator: shapes no fit has seen."""
     size = 2.0 if precision == "bf16" else 1.0
-    peak = catalogue.gpu(name).peak_flops_per_s(precision)
-    reached = gemm_flops(name, precision, 8192, 8192, 8192, size) / (peak or 0.0)
+    peak = catalogue.gpu(name).peak_flops_per_s(precision) or 0.0
+    shapes = [(m, side, side) for m in (4096, 8192, 16384) for side in (8192, 16384)]
+    reached = np.mean([gemm_flops(name, precision, *shape, size) for shape in shapes]) / peak
 
-    assert reached == pytest.approx(share, rel=catalogue.gemm_curve(name, precision).mean_log_error)
+    assert reached == pytest.approx(share, rel=0.08)
 
 
 @pytest.mark.parametrize(
@@ -229,14 +231,22 @@ def test_longer_sequences_never_cost_less_time(length: list[int], head_dim: int)
     ],
 )
 def test_measured_bus_bandwidth(name: str, ranks: int, kind: str, payload: int, rate: float) -> None:
-    """Bus bandwidth of nccl-tests in one node, GB/s, within three mean errors of the fit."""
+    """Bus bandwidth of nccl-tests in one node, GB/s: the tables have these sizes."""
     curve = catalogue.collective_curve(name, ranks, kind)
     moved = bus(payload, ranks, kind)
 
     assert curve.grade == "M"
-    assert moved / float(curve.seconds(moved)) / 1e9 == pytest.approx(
-        rate, rel=3 * (curve.mean_log_error or 0)
-    )
+    assert moved / float(curve.seconds(moved)) / 1e9 == pytest.approx(rate, rel=0.02)
+
+
+def test_a_table_is_levelled_and_goes_on_at_its_last_rate() -> None:
+    """A size that takes longer than a larger one is taken to be sent as that; beyond the table bytes add."""
+    like = catalogue.collective_curve("H100-SXM-80GB", 8, "all_reduce")
+    curve = like.model_copy(update=knots_of([1e6, 2e6, 4e6, 8e6], [3e-5, 2e-5, 4e-5, 7e-5]))
+
+    assert curve.knot_seconds == (2e-5, 2e-5, 4e-5, 7e-5)
+    assert float(curve.seconds(1.0)) == float(curve.seconds(1.5e6)) == pytest.approx(2e-5)
+    assert float(curve.seconds(8e6 + 12e6)) == pytest.approx(7e-5 + 12e6 / 6e6 * 5e-5)
 
 
 def test_the_headline_bus_bandwidth() -> None:
@@ -250,9 +260,9 @@ def test_the_headline_bus_bandwidth() -> None:
 @pytest.mark.parametrize(
     ("name", "ranks", "link", "rate"),
     [
-        ("H100-SXM-80GB", 16, "island", 482.0),
-        ("H100-SXM-80GB", 3, "island", 368.1),
-        ("A100-SXM-40GB", 8, "island", 224.6),
+        ("H100-SXM-80GB", 16, "island", 459.8),
+        ("H100-SXM-80GB", 3, "island", 358.1),
+        ("A100-SXM-40GB", 8, "island", 230.5),
         ("A100-PCIe-80GB", 2, "island", 208.0),
         ("A100-PCIe-80GB", 4, "pcie", 20.0),
         ("A800-SXM-80GB", 8, "island", 160.0),
@@ -269,7 +279,7 @@ def test_counts_and_cards_without_a_row(name: str, ranks: int, link: str, rate: 
     curve = catalogue.collective_curve(name, ranks, "all_reduce")
 
     assert (curve.link, curve.grade, curve.ranks) == (link, "A", ranks)
-    assert curve.rate_bytes_per_s / 1e9 == pytest.approx(rate)
+    assert curve.rate_bytes_per_s / 1e9 == pytest.approx(rate, rel=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -287,21 +297,21 @@ def test_what_no_collective_curve_answers(ranks: int, kind: str, link: Any, fiel
 @settings(deadline=None)
 @given(
     moved=st.lists(st.floats(0, 1e13), min_size=2),
-    rate=st.floats(1e8, 1e12),
     faster=st.floats(1, 100),
-    half=st.floats(0, 1e9),
-    exponent=st.floats(0, 1),
+    card=st.sampled_from(["H100-SXM-80GB", "L40S", "RTX-4090", "MI300X"]),
+    ranks=st.sampled_from([2, 4, 8]),
+    kind=st.sampled_from(catalogue.KINDS),
 )
 def test_collectives_are_monotone(
-    moved: list[float], rate: float, faster: float, half: float, exponent: float
+    moved: list[float], faster: float, card: str, ranks: int, kind: str
 ) -> None:
     """More bandwidth is never slower, more bytes never faster, nothing moved costs nothing."""
     sizes = np.sort(np.array(moved))
-    law = {"half_bytes": half, "half_exponent": exponent, "floor_seconds": 1e-5}
-    slow = saturating_seconds(sizes, rate_bytes_per_s=rate, **law)
-    fast = saturating_seconds(sizes, rate_bytes_per_s=rate * faster, **law)
+    curve = catalogue.collective_curve(card, ranks, kind)
+    slow = curve.seconds(sizes)
+    fast = curve.at_rate(curve.rate_bytes_per_s * faster, "faster").seconds(sizes)
 
-    assert np.all(fast <= slow)
+    assert np.all(fast <= slow * (1 + 1e-12))
     assert np.all(np.diff(slow) >= -1e-12 * slow[1:])
     assert np.all((slow == 0) == (sizes == 0))
 
@@ -324,13 +334,18 @@ def test_latencies_of_rings_and_trees() -> None:
     assert law.tree_seconds(8, 128, "low_latency") < law.tree_seconds(8, 128)
 
 
-def test_half_speed_sizes_grow_with_the_cluster() -> None:
-    """45 MiB at 32 cards, twice that on EFA; published 130 MiB at 2,048 within the eye's fit."""
-    law = network()
+def test_levels_of_a_tree_fill_one_after_the_other() -> None:
+    """Published half-speed sizes of H100 on 8x400G: 45 MiB at 32 cards, 130 at 2,048; longer hops on EFA."""
+    law, nic = network(), 47.5e9
 
-    assert float(law.half_size_bytes(32, "infiniband-ndr")) == 45 * MIB
-    assert float(law.half_size_bytes(32, "efa")) == 90 * MIB
-    assert float(law.half_size_bytes(2048, "infiniband-ndr")) == pytest.approx(130 * MIB, rel=0.1)
+    def filling(cards: int, fabric: str, mib: int) -> float:
+        return 2 * float(law.levels_seconds(2 * mib * MIB, cards // 8, fabric, nic))
+
+    for cards, mib in ((32, 45), (2048, 130)):
+        moving = 2 * mib * MIB / (8 * nic)
+        assert filling(cards, "infiniband-ndr", mib) == pytest.approx(moving, rel=0.4)
+    assert filling(32, "efa", 45) > 2 * filling(32, "infiniband-ndr", 45)
+    assert filling(8, "efa", 45) == 0
     with pytest.raises(InputError):
         law.fabric("token-ring")
 
@@ -362,7 +377,7 @@ def test_half_a_million_entries() -> None:
         lambda: gemm.seconds(sizes, 4096, 4096, **shape),
         lambda: attention.forward_flops_per_s(sizes, sizes % 256),
         lambda: catalogue.collective_curve("H100-SXM-80GB", 8, "all_reduce").seconds(sizes),
-        lambda: network().half_size_bytes(sizes, "efa"),
+        lambda: network().levels_seconds(sizes, 4, "efa", 50e9),
     )
     for call in calls:
         start = time.process_time()

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from benchmarks.groups import measure
 from shardwise import Plan, Request, Training, plan
-from shardwise.costs.collectives import Kind, among
+from shardwise.costs.collectives import among
 from shardwise.hardware import Cluster
+from shardwise.hardware.collective import Kind
 from shardwise.hardware.topology import described
 
 EFFICIENCY = Path(__file__).parent.parent / "benchmarks" / "data" / "efficiency.csv"
