@@ -70,7 +70,7 @@ def _collective_curves(own: Gpu, kind: str, link: str) -> list[CollectiveCurve]:
 def _all_collectives() -> tuple[CollectiveCurve, ...]:
     """Measured tables, and those of cards of which large messages alone are known."""
     data = facts("collectives")
-    tables = tuple(_table(row, data["message_bytes"]) for row in data["rows"])
+    tables = tuple(_table(row, data["message_bytes"]["value"]) for row in data["rows"])
     return (*tables, *(_rated(row, kind, tables) for row in data["rated"] for kind in KINDS))
 
 

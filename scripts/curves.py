@@ -169,7 +169,8 @@ def main() -> None:
     data["rows"] = fresh + [row for row in data["rows"] if row["grade"] != "M"]
     write("gemm.json", data, ("rows",))
     data = json.loads((CATALOGUE / "collectives.json").read_text(encoding="utf-8"))
-    data["message_bytes"], data["rows"] = collective_rows()
+    sizes, data["rows"] = collective_rows()
+    data["message_bytes"] = {"value": sizes, "source": "sizes of the same tables"}
     write("collectives.json", data, ("p2p", "rated", "rows"))
 
 

@@ -23,11 +23,11 @@ def table(cluster: Cluster) -> list[Row]:
 @pytest.mark.parametrize(
     ("nodes", "rows"),
     [
-        (1, [("island", 8, 335.2)]),
-        (4, [("island", 8, 335.2), ("leaf", 32, 47.5)]),
-        (32, [("island", 8, 335.2), ("leaf", 256, 47.5)]),
-        (64, [("island", 8, 335.2), ("leaf", 256, 47.5), ("spine", 512, 47.5)]),
-        (2048, [("island", 8, 335.2), ("leaf", 256, 47.5), ("spine", 16384, 47.5)]),
+        (1, [("island", 8, 349.2897)]),
+        (4, [("island", 8, 349.2897), ("leaf", 32, 47.5)]),
+        (32, [("island", 8, 349.2897), ("leaf", 256, 47.5)]),
+        (64, [("island", 8, 349.2897), ("leaf", 256, 47.5), ("spine", 512, 47.5)]),
+        (2048, [("island", 8, 349.2897), ("leaf", 256, 47.5), ("spine", 16384, 47.5)]),
     ],
 )
 def test_tiers_of_dgx_h100(nodes: int, rows: list[Row]) -> None:
@@ -38,7 +38,7 @@ def test_tiers_of_dgx_h100(nodes: int, rows: list[Row]) -> None:
 @pytest.mark.parametrize(
     ("nodes", "rows"),
     [
-        (1, [("island", 4, 648.1)]),
+        (1, [("island", 4, 581.667)]),
         (18, [("island", 72, 680.0)]),
         (20, [("island", 72, 680.0), ("leaf", 80, 47.5)]),
         (36, [("island", 72, 680.0), ("leaf", 144, 47.5)]),
