@@ -19,7 +19,7 @@ from typing import Any
 
 from shardwise.plans import Request
 from shardwise.solver.coefficients import Coefficients
-from shardwise.solver.cuts import cut_by
+from shardwise.solver.cuts import obeying
 from shardwise.solver.search import Search
 from shardwise.solver.space import rows
 
@@ -60,9 +60,7 @@ def agreeing(most: int) -> Iterator[tuple[int, Routes]]:
         if len(asked.model.kinds) > 1:
             continue
         every = rows(asked)
-        masks = list(cut_by(asked, every).values())
-        for mask in masks:
-            every = every.take(mask) if len(mask) == len(every) else every
+        every = every.take(obeying(asked, every))
         staged = [i for i in range(len(every)) if every.pipeline_parallel[i] > 1]
         if not staged:
             continue

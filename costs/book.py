@@ -49,6 +49,8 @@ class Book:
     """All terms of n strategies. Memory terms are in KiB, time terms in nanoseconds."""
 
     layout: Layout
+    of_work: tuple[Book, Ints] | None = None
+    """A book whose rows have the works of these, and each row's place in it, where it is known already."""
 
     def allocated(self, moment: str) -> list[Term]:
         """What the framework allocates at `moment`, with stream pools."""
@@ -86,6 +88,9 @@ class Book:
     @cached_property
     def work(self) -> LayerSeconds:
         """Seconds of a layer's work."""
+        if self.of_work is not None:
+            book, place = self.of_work
+            return book.work.take(place)
         return LayerSeconds.of(self.timed)
 
     @cached_property
@@ -100,6 +105,9 @@ class Book:
 
         These terms read no column that tells of stages, data ranks, shards or offload.
         """
+        if self.of_work is not None:
+            book, place = self.of_work
+            return [term.take(place) for term in book.local]
         layout, work = self.timed, self.work
         return [
             Term(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from ..models.transformer import Block
 from .activations import again
 from .adapter_work import adapter_seconds, dequantise_seconds
 from .attention import core_seconds
-from .columns import WORDS, Floats
+from .columns import WORDS, Floats, Ints
 from .law import law
 from .layout import Layout
 from .once import once
@@ -112,6 +112,10 @@ class LayerSeconds:
     selective: Floats
     full: Floats
     attention: Floats
+
+    def take(self, rows: Ints) -> LayerSeconds:
+        """The seconds of some rows."""
+        return LayerSeconds(*(getattr(self, part.name)[rows] for part in fields(self)))
 
     @classmethod
     def of(cls, layout: Layout) -> LayerSeconds:

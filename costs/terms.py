@@ -40,6 +40,11 @@ class Term:
     note: Note
     coefficients: dict[str, Ints] = field(default_factory=dict)
 
+    def take(self, rows: Ints) -> Term:
+        """The term of some rows."""
+        pieces = {piece: value[rows] for piece, value in self.coefficients.items()}
+        return Term(self.name, self.per, self.note, pieces)
+
     def scaled(self, name: str, factor: float, note: Note) -> Term:
         """Another term that is `factor` of this one, each coefficient rounded up once."""
         pieces = {piece: ceil(value * factor) for piece, value in self.coefficients.items()}

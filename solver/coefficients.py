@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -45,6 +45,8 @@ class Coefficients:
 
     request: Request
     strategies: Strategies
+    of_work: tuple[Book, Ints] | None = field(default=None, kw_only=True, repr=False, compare=False)
+    """A book of the works of the rows and each row's place in it, where there is one: see `Book`."""
 
     @cached_property
     def layout(self) -> Layout:
@@ -84,8 +86,9 @@ class Coefficients:
             if name != "virtual_pipeline":
                 column = getattr(s, name)
                 fresh[1:] |= column[1:] != column[:-1]
-        r = self.request
-        return Book(Layout(r.model, r.training, r.cluster, s.take(fresh))), np.cumsum(fresh) - 1
+        r, known = self.request, self.of_work
+        layout = Layout(r.model, r.training, r.cluster, s.take(fresh))
+        return Book(layout, known and (known[0], known[1][fresh])), np.cumsum(fresh) - 1
 
     def _spelled(self, terms: Sequence[Term]) -> list[Term]:
         """Terms of the shared book, one entry a row again."""
@@ -147,7 +150,7 @@ class Coefficients:
 
     def under(self, request: Request) -> Coefficients:
         """These coefficients under the limits of another request for the same job on the same cluster."""
-        found = Coefficients(request, self.strategies)
+        found = Coefficients(request, self.strategies, of_work=self.of_work)
         for name in ("chunk", "tail", "host", "memory", "binding"):
             if name in self.__dict__:
                 found.__dict__[name] = self.__dict__[name]
@@ -167,7 +170,9 @@ class Coefficients:
 
     def take(self, rows: Bools | Ints) -> Coefficients:
         """Coefficients of some rows; sums that are known are not added up again."""
-        found = Coefficients(self.request, self.strategies.take(rows))
+        known = self.of_work
+        work = known and (known[0], known[1][rows])
+        found = Coefficients(self.request, self.strategies.take(rows), of_work=work)
         for name in ("chunk", "tail", "host"):
             if name in self.__dict__:
                 found.__dict__[name] = self.__dict__[name].take(rows)

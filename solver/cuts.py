@@ -25,6 +25,14 @@ def cut_by(request: Request, strategies: Strategies) -> dict[str, Bools]:
     return masks
 
 
+def obeying(request: Request, strategies: Strategies) -> Bools:
+    """Rows that obey every rule and limit of the request."""
+    keep = np.ones(len(strategies), dtype=np.bool_)
+    for mask in cut_by(request, strategies).values():
+        keep &= mask
+    return keep
+
+
 def affordable(request: Request) -> bool:
     """Whether the cluster costs no more an hour than the request allows."""
     hourly, most = request.cluster.usd_per_hour, request.limits.max_usd_per_hour

@@ -11,7 +11,7 @@ from ..plans import Request
 from .bounds import can_fit, within
 from .close import OPTION_SECONDS, SPAN_FACTOR
 from .coefficients import Coefficients, capacity_kib, host_capacity_kib
-from .cuts import cut_by
+from .cuts import obeying
 from .engine import cp_model, new_solver
 from .leaf import Leaf
 from .lower import NEVER, layers_by_kind, shape_bound, time_bound
@@ -106,10 +106,7 @@ def _allowed(request: Request, limit_ns: int) -> Strategies:
     if limit_ns < NEVER - 1:
         shapes = np.flatnonzero(shape_bound(request, found) <= limit_ns)
     strategies = found.rows(shapes)
-    keep = np.ones(len(strategies), dtype=np.bool_)
-    for mask in cut_by(request, strategies).values():
-        keep &= mask
-    return strategies.take(keep)
+    return strategies.take(obeying(request, strategies))
 
 
 def _leanest_first(s: Strategies) -> Ints:

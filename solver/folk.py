@@ -13,7 +13,7 @@ from ..models.strategy import Stage
 from ..plans import Request
 from .close import switches
 from .coefficients import Coefficients, allowed_recompute, capacity_kib
-from .cuts import cut_by
+from .cuts import obeying
 from .even import recompute_all
 from .lower import NEVER
 from .outcome import Found
@@ -27,10 +27,7 @@ def even_plan(request: Request) -> Found | None:
     The first in the order of rows among equals.
     """
     strategies = rows(request)
-    kept = np.ones(len(strategies), dtype=np.bool_)
-    for mask in cut_by(request, strategies).values():
-        kept &= mask
-    part = Coefficients(request, strategies.take(kept))
+    part = Coefficients(request, strategies.take(obeying(request, strategies)))
     steps = uniform(part)
     deadline = request.limits.max_step_seconds
     limit = NEVER - 1 if deadline is None else int(deadline * 1e9)

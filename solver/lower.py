@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from ..costs.book import Book, Sum
@@ -76,8 +78,24 @@ def _least_chunks(chunk: dict[str, Ints], count: Ints, p: Ints, v: Ints, passes:
     return bound
 
 
-def shape_bound(request: Request, found: Space) -> Ints:
-    """A lower bound of the step of all rows of each shape, ns: the work of its cards, all else free."""
+@dataclass(frozen=True)
+class ShapeBounds:
+    """A lower bound of the step of all rows of each shape, ns, and the works it was made of.
+
+    `place` is that of each shape in the book of works.
+    """
+
+    least: Ints
+    book: Book
+    place: Ints
+
+    def works(self, found: Space, shapes: Ints) -> tuple[Book, Ints]:
+        """The book of works, and the place in it of each row of some shapes."""
+        return self.book, np.repeat(self.place[shapes], found.sizes[shapes])
+
+
+def shape_bounds(request: Request, found: Space) -> ShapeBounds:
+    """`ShapeBounds` of a space: the work of its cards, all else free."""
     works, place = found.works
     book = Book(Layout(request.model, request.training, request.cluster, works))
     total = Sum.of(book.local, len(works), len(request.model.kinds)).stage
@@ -86,4 +104,9 @@ def shape_bound(request: Request, found: Space) -> Ints:
     chunk = {piece: total[piece][place] for piece in ("layer", "first", "last", "fixed")}
     chunk |= {piece: -(-chunk[piece] // v) for piece in ("first", "last")}
     passes = shapes["gradient_accumulation_steps"] * v
-    return _least_chunks(chunk, layers_by_kind(request), p, v, passes)
+    return ShapeBounds(_least_chunks(chunk, layers_by_kind(request), p, v, passes), book, place)
+
+
+def shape_bound(request: Request, found: Space) -> Ints:
+    """A lower bound of the step of all rows of each shape, ns."""
+    return shape_bounds(request, found).least

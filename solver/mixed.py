@@ -22,7 +22,7 @@ from .bounds import most_layers
 from .clash import no_plan
 from .close import OPTION_SECONDS, strategy_of
 from .coefficients import Coefficients
-from .cuts import affordable, cut_by
+from .cuts import affordable, obeying
 from .frontier import Breakpoint, row_bound
 from .leaf import LeafPlan
 from .lower import NEVER, layers_by_kind
@@ -108,8 +108,7 @@ class MixedSearch:
         self.tally.rows = len(common)
         keep = np.ones(len(common), dtype=np.bool_)
         for request in self.requests:
-            for mask in cut_by(request, common).values():
-                keep &= mask
+            keep &= obeying(request, common)
         keep &= affordable(self.request)
         self.tally.rule = int((~keep).sum())
         common = common.take(keep)

@@ -15,18 +15,21 @@ from .close import Closing
 from .coefficients import Coefficients
 from .cuts import affordable, cut_by
 from .level import Level, halved
-from .lower import NEVER, shape_bound, time_bound
+from .lower import NEVER, ShapeBounds, shape_bounds
 from .outcome import Entry, Outcome, Tally
 from .rules import Rule
 from .space import Space
-from .tables import Priced, Tables
+from .tables import Priced, Tables, priced
 from .uniform import uniform
 from .watch import is_over, tell
 
 ROUND = 64
 """Shapes are opened in multiples of this."""
 
-FIRST_BATCH = 32
+LEAN = 32
+"""Shapes of little memory opened at first, whatever their bounds."""
+
+FIRST = 96
 BATCH = 1024
 GROWTH = 4
 """Shapes whose rows are opened at once: the first time, at most, and by how much more each time."""
@@ -50,6 +53,8 @@ class Search:
     """The least bound of shapes that were left unopened as time ran out."""
     leader: Entry | None = None
     """The row of the plan that lowered the limit last."""
+    bounds: ShapeBounds = field(init=False)
+    """Of the shapes that are searched."""
 
     def __post_init__(self) -> None:
         deadline = self.request.limits.max_step_seconds
@@ -107,12 +112,12 @@ class Search:
 
     def _survivors(self, found: Space) -> list[Entry]:
         """(bound, coefficients, row) of rows that may hold a plan within the limit, by rising bound."""
-        plain = not self.narrowed
-        least = self.tables.least(self.request, found) if plain else shape_bound(self.request, found)
-        order = _lean_first(found, least)
+        bounds = shape_bounds if self.narrowed else self.tables.bounds
+        self.bounds = bounds(self.request, found)
+        least = self.bounds.least
         opened: list[Entry] = []
-        closed = np.ones(len(order), dtype=np.bool_)
-        for batch in _batches(order):
+        closed = np.ones(len(least), dtype=np.bool_)
+        for batch in _batches(found, least):
             worth = _rounded(batch, least, self.limit_ns)
             tell(self.limit_ns if self.leader else None, min(int(least[batch].min()), self.limit_ns))
             closed[worth] = False
@@ -147,24 +152,24 @@ class Search:
         some = self._priced(found, shapes)
         worth, part = some.within(self.limit_ns, self.request)
         slow, bounds = len(some.bounds) - len(worth), some.bounds[worth]
-        fits = can_fit(part)
-        self.tally.infeasible += int((~fits).sum())
         self._charge(PRICED_SECONDS * len(worth))
-        self._lower(part, np.where(fits, uniform(part), NEVER))
-        near = fits & nearly_within(part, bounds, self.limit_ns)
+        even = uniform(part)
+        self._lower(part, even)
+        near = nearly_within(part, bounds, self.limit_ns)
+        open_rows = np.flatnonzero(near & (even >= NEVER))
+        large = open_rows[~can_fit(part.take(open_rows))]
+        near[large] = False
         entries = self._levelled(part, np.flatnonzero(near), bounds)
         kept = [entry for entry in entries if entry.bound <= self.limit_ns]
-        self.tally.bound += slow + int(fits.sum()) - len(kept)
+        self.tally.infeasible += len(large)
+        self.tally.bound += slow + len(worth) - len(large) - len(kept)
         return kept
 
     def _priced(self, found: Space, shapes: Ints) -> Priced:
         """Rows of some shapes that obey the rules, with their bounds."""
         if not self.narrowed:
-            return self.tables.priced(self.request, found, shapes)
-        every = found.rows(shapes)
-        kept = np.logical_and.reduce(list(cut_by(self.request, every).values()))
-        whole = Coefficients(self.request, every.take(kept))
-        return Priced(whole, time_bound(whole))
+            return self.tables.priced(self.request, found, self.bounds, shapes)
+        return priced(self.request, found, self.bounds, shapes)
 
     def _levelled(self, part: Coefficients, rows: Ints, bounds: Ints) -> list[Entry]:
         """Rows with sharper bounds; a plan that fills their stages evenly may lower the limit."""
@@ -193,12 +198,18 @@ class Search:
         return Outcome(best, bound, False, self.tally)
 
 
-def _lean_first(found: Space, least: Ints) -> Ints:
-    """Shapes by rising bound, but before them some that use little memory: so a plan is known soon."""
+def _batches(found: Space, least: Ints) -> Iterator[Ints]:
+    """Shapes by rising bound, but with the first some that use little memory: so a plan is known soon."""
     order = np.argsort(least, kind="stable")
     lean = found.lean(least)
-    first = lean[np.argsort(least[lean], kind="stable")][:FIRST_BATCH]
-    return np.concatenate([first, order[~np.isin(order, first)]])
+    early = np.zeros(len(least), dtype=np.bool_)
+    early[lean[np.argsort(least[lean], kind="stable")][:LEAN]] = True
+    early[order[:FIRST]] = True
+    yield order[early[order]]
+    rest, start, size = order[~early[order]], 0, FIRST * GROWTH
+    while start < len(rest):
+        yield rest[start : start + size]
+        start, size = start + size, min(size * GROWTH, BATCH)
 
 
 def _rounded(batch: Ints, least: Ints, limit_ns: int) -> Ints:
@@ -206,10 +217,3 @@ def _rounded(batch: Ints, least: Ints, limit_ns: int) -> Ints:
     count = int((least[batch] <= limit_ns).sum())
     found: Ints = batch[: -(-count // ROUND) * ROUND]
     return found
-
-
-def _batches(order: Ints) -> Iterator[Ints]:
-    start, size = 0, FIRST_BATCH
-    while start < len(order):
-        yield order[start : start + size]
-        start, size = start + size, min(size * GROWTH, BATCH)

@@ -13,7 +13,8 @@ import numpy as np
 from ..costs.columns import Ints
 from ..plans import Request
 from .coefficients import Coefficients
-from .lower import shape_bound, time_bound
+from .cuts import obeying
+from .lower import ShapeBounds, shape_bounds, time_bound
 from .space import Space, space
 
 MOST = 64
@@ -72,19 +73,21 @@ class Tables:
         card = (cluster.gpus, node.gpus, cluster.nodes, node.gpu.name, node.gpu.precisions)
         return self._get(("space", *_job(request), card), lambda: space(request))
 
-    def least(self, request: Request, found: Space) -> Ints:
-        """`shape_bound` of the shapes of a whole space."""
-        return self._get(("least", *_job(request), request.cluster), lambda: shape_bound(request, found))
+    def bounds(self, request: Request, found: Space) -> ShapeBounds:
+        """`shape_bounds` of a whole space."""
+        return self._get(("bounds", *_job(request), request.cluster), lambda: shape_bounds(request, found))
 
-    def priced(self, request: Request, found: Space, shapes: Ints) -> Priced:
-        """The rows of some shapes of a space without rules."""
+    def priced(self, request: Request, found: Space, bounds: ShapeBounds, shapes: Ints) -> Priced:
+        """The rows of some shapes of a space that no rule or limit cuts."""
         key = ("rows", *_job(request), request.cluster, shapes.tobytes())
-        return self._get(key, lambda: priced(request, found, shapes))
+        return self._get(key, lambda: priced(request, found, bounds, shapes))
 
 
-def priced(request: Request, found: Space, shapes: Ints) -> Priced:
-    """The rows of some shapes with their time bounds."""
-    whole = Coefficients(request, found.rows(shapes))
+def priced(request: Request, found: Space, bounds: ShapeBounds, shapes: Ints) -> Priced:
+    """The rows of some shapes that the request's rules and limits leave, with their time bounds."""
+    rows, (book, place) = found.rows(shapes), bounds.works(found, shapes)
+    kept = obeying(request, rows)
+    whole = Coefficients(request, rows.take(kept), of_work=(book, place[kept]))
     return Priced(whole, time_bound(whole))
 
 

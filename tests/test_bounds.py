@@ -25,10 +25,10 @@ from shardwise.solver.cuts import cut_by
 from shardwise.solver.frontier import Breakpoint, frontier, row_bound
 from shardwise.solver.leaf import Leaf
 from shardwise.solver.level import Level
-from shardwise.solver.lower import NEVER, shape_bound, time_bound
+from shardwise.solver.lower import NEVER, ShapeBounds, shape_bounds, time_bound
 from shardwise.solver.options import RowOptions, row_options
 from shardwise.solver.search import Search
-from shardwise.solver.space import rows
+from shardwise.solver.space import Space, rows
 from shardwise.solver.uniform import uniform
 
 pytestmark = pytest.mark.slow
@@ -199,10 +199,16 @@ def _bounds_one_percent_higher(name: str, monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch.setattr(
             close, name, lambda options, points: (row_bound(options, points) or 0) * 101 // 100 or None
         )
-    elif name == "shape_bound":
-        monkeypatch.setattr(search, name, lambda asked, found: _higher(shape_bound(asked, found), 300))
-        monkeypatch.setattr(search, "FIRST_BATCH", 1)
-        monkeypatch.setattr(search, "BATCH", 1)
+    elif name == "shape_bounds":
+
+        def fourfold(asked: Request, found: Space) -> ShapeBounds:
+            bounds = shape_bounds(asked, found)
+            return replace(bounds, least=_higher(bounds.least, 300))
+
+        for room in (search, tables):
+            monkeypatch.setattr(room, name, fourfold)
+        for size in ("LEAN", "FIRST", "BATCH", "ROUND"):
+            monkeypatch.setattr(search, size, 1)
     elif name == "levels":
 
         def raised(*asked: object) -> Level:
@@ -211,11 +217,10 @@ def _bounds_one_percent_higher(name: str, monkeypatch: pytest.MonkeyPatch) -> No
 
         monkeypatch.setattr(search, name, raised)
     else:
-        for room in (search, tables):
-            monkeypatch.setattr(room, name, lambda rows_: _higher(time_bound(rows_), 1))
+        monkeypatch.setattr(tables, name, lambda rows_: _higher(time_bound(rows_), 1))
 
 
-@pytest.mark.parametrize("name", ["shape_bound", "time_bound", "levels", "row_bound"])
+@pytest.mark.parametrize("name", ["shape_bounds", "time_bound", "levels", "row_bound"])
 def test_a_bound_too_high_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows are then dropped that hold the optimum: by one percent, or fourfold for what a shape costs."""
     _bounds_one_percent_higher(name, monkeypatch)

@@ -50,7 +50,7 @@ def test_warm_tables_do_not_price_again(monkeypatch: pytest.MonkeyPatch) -> None
     def never(*_: object) -> None:
         raise AssertionError("made again")
 
-    for name in ("space", "shape_bound", "priced"):
+    for name in ("space", "shape_bounds", "priced"):
         monkeypatch.setattr(f"shardwise.solver.tables.{name}", never)
     again = Search(asked(), tables=tables).run()
     assert first.best is not None and again.best == first.best
