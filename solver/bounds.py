@@ -10,6 +10,7 @@ from ..models.backend import backend
 from ..models.strategy import BACKENDS
 from .cases import FULL, SELECTIVE, Cases, blocks, cases, recompute_alike
 from .coefficients import Coefficients, allowed_recompute, capacity_kib
+from .hosts import host_can_hold
 from .level import Level, level, reach_of
 from .lower import NEVER, cheapest, layers_by_kind, least_tail, work_of
 
@@ -24,13 +25,13 @@ CASES_AT_ONCE = 4096
 
 
 def can_fit(coefficients: Coefficients) -> Bools:
-    """Rows not proved too large: recomputing and offloading all that may be, the stages hold all layers."""
+    """Rows not proved too large: recomputing and offloading all that may be, stages and hosts hold all."""
     far = np.full(len(coefficients.strategies), NEVER, dtype=np.int64)
     counted = _counted(coefficients)
     found = np.zeros(len(far), dtype=np.bool_)
     found[counted] = keeps(coefficients, np.flatnonzero(counted), NEVER)
     found[~counted] = _holds_all(coefficients.take(~counted), far[~counted])
-    return found
+    return found & host_can_hold(coefficients)
 
 
 def within(coefficients: Coefficients, bounds: Ints, limit_ns: int) -> Bools:

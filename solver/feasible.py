@@ -10,11 +10,11 @@ from ..costs.columns import Bools, Ints, Strategies
 from ..plans import Request
 from .bounds import can_fit, within
 from .close import OPTION_SECONDS, SPAN_FACTOR
-from .coefficients import Coefficients, capacity_kib, host_capacity_kib
+from .coefficients import Coefficients
 from .cuts import obeying
 from .engine import cp_model, new_solver
 from .leaf import Leaf
-from .lower import NEVER, layers_by_kind, shape_bound, time_bound
+from .lower import NEVER, shape_bound, time_bound
 from .options import row_options
 from .points import padded
 from .space import space
@@ -43,7 +43,7 @@ def feasible(request: Request) -> bool | None:
     for some in _batches(_leanest_first(strategies)):
         refuse_stopped()
         part = Coefficients(request, strategies.take(some))
-        fits = can_fit(part) & host_can_hold(part)
+        fits = can_fit(part)
         if deadline is not None:
             fits &= within(part, time_bound(part), limit)
         if (np.where(fits, uniform(part), NEVER) <= limit).any():
@@ -63,40 +63,6 @@ def _settled(open_rows: list[tuple[Coefficients, int]], limit_ns: int) -> bool |
         if _has_plan(part, row, limit_ns):
             return True
     return False
-
-
-def host_can_hold(part: Coefficients) -> Bools:
-    """Rows whose hosts are not proved too small; sound, not complete.
-
-    All stages together hold every layer, so what exceeds the sum of their cards must move to the hosts, at
-    the best ratio of card to host bytes of any kind of layer; all cards of all nodes share that.
-    """
-    s, count = part.strategies, layers_by_kind(part.request)
-    p = s.pipeline_parallel
-    held = np.arange(part.in_flight.shape[1])[None, :] < p[:, None]
-    least = np.where(held, part.in_flight, 2**30).min(axis=1)
-    over = np.zeros(len(s))
-    ratio = np.full(len(s), np.inf)
-    for total in part.memory.values():
-        eased = np.minimum(np.minimum(total.flight["full"], total.flight["selective"]), 0)
-        used = _all_stages(total.stage, p, count) + least * (
-            _all_stages(total.flight, p, count) + eased @ count // s.virtual_pipeline
-        )
-        relief = -total.stage["offloaded"]
-        each = np.where(relief > 0, part.host.stage["offloaded"] / np.maximum(relief, 1), np.inf)
-        over = np.maximum(over, used - p * capacity_kib(part.request))
-        ratio = np.minimum(ratio, each.min(axis=1))
-    moved = np.where(over > 0, over * np.where(np.isfinite(ratio), ratio, 0.0), 0.0)
-    need = (_all_stages(part.host.stage, p, count) + moved) * (part.request.cluster.gpus // p)
-    hosts = part.request.cluster.nodes * host_capacity_kib(part.request, part.layout)
-    fits: Bools = ~s.is_("offload_optimizer", "cpu") | (need <= hosts + 1)
-    return fits
-
-
-def _all_stages(piece: dict[str, Ints], stages: Ints, count: Ints) -> Ints:
-    """A sum over all stages of a row that hold `count` layers of each kind."""
-    total: Ints = piece["fixed"] * stages + piece["first"] + piece["last"] + piece["layer"] @ count
-    return total
 
 
 def _allowed(request: Request, limit_ns: int) -> Strategies:

@@ -23,6 +23,7 @@ from shardwise.solver.bounds import can_fit, levels, within
 from shardwise.solver.coefficients import Coefficients
 from shardwise.solver.cuts import cut_by
 from shardwise.solver.frontier import Breakpoint, frontier, row_bound
+from shardwise.solver.hosts import host_can_hold
 from shardwise.solver.leaf import Leaf
 from shardwise.solver.level import Level
 from shardwise.solver.lower import NEVER, ShapeBounds, shape_bounds, time_bound
@@ -108,6 +109,22 @@ def test_no_row_that_holds_a_plan_is_called_too_large() -> None:
         for fits, step in zip(can_fit(one.coefficients).tolist(), one.steps, strict=True):
             assert fits or step is None, seed
             dropped += not fits
+    assert dropped >= 100
+
+
+def test_hosts_that_are_too_small_are_told_before_any_leaf() -> None:
+    """`host_can_hold` drops no row with a plan on tiny hosts, and spares the leaves of those it drops."""
+    dropped = 0
+    for seed, one in all_known():
+        for limit in (1, 2**31, 2**33):
+            tight = one.request.limits.model_copy(update={"host_memory_bytes": limit})
+            asked = one.request.model_copy(update={"limits": tight})
+            exact = {answer.row: answer.step_ns for answer in brute(asked).rows} if seed % 6 == 0 else None
+            keeps = host_can_hold(one.coefficients.under(asked)).tolist()
+            dropped += keeps.count(False)
+            for row, kept in enumerate(keeps):
+                if exact is not None and not kept:
+                    assert exact[Row(**one.coefficients.strategies.row(row))] is None, (seed, limit)
     assert dropped >= 100
 
 

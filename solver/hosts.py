@@ -1,0 +1,52 @@
+"""Whether hosts can hold what must leave the cards: a sound test of rows before any stage is looked at."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..costs.columns import Bools, Ints
+from .coefficients import Coefficients, capacity_kib, host_capacity_kib
+from .lower import layers_by_kind
+
+
+def host_can_hold(coefficients: Coefficients) -> Bools:
+    """Rows whose hosts are not proved too small for what they offload."""
+    found = np.ones(len(coefficients.strategies), dtype=np.bool_)
+    away = np.flatnonzero(coefficients.strategies.is_("offload_optimizer", "cpu"))
+    if len(away):
+        found[away] = _holds(coefficients.take(away))
+    return found
+
+
+def _holds(part: Coefficients) -> Bools:
+    """Rows, all of which offload, whose hosts are not proved too small; sound, not complete.
+
+    All stages together hold every layer, so what exceeds the sum of their cards must move to the hosts, at
+    the best ratio of card to host bytes of any kind of layer; all cards of all nodes share that.
+    """
+    s, count = part.strategies, layers_by_kind(part.request)
+    p = s.pipeline_parallel
+    held = np.arange(part.in_flight.shape[1])[None, :] < p[:, None]
+    least = np.where(held, part.in_flight, 2**30).min(axis=1)
+    over = np.zeros(len(s))
+    ratio = np.full(len(s), np.inf)
+    for total in part.memory.values():
+        eased = np.minimum(np.minimum(total.flight["full"], total.flight["selective"]), 0)
+        used = _all_stages(total.stage, p, count) + least * (
+            _all_stages(total.flight, p, count) + eased @ count // s.virtual_pipeline
+        )
+        relief = -total.stage["offloaded"]
+        each = np.where(relief > 0, part.host.stage["offloaded"] / np.maximum(relief, 1), np.inf)
+        over = np.maximum(over, used - p * capacity_kib(part.request))
+        ratio = np.minimum(ratio, each.min(axis=1))
+    moved = np.where(over > 0, over * np.where(np.isfinite(ratio), ratio, 0.0), 0.0)
+    need = (_all_stages(part.host.stage, p, count) + moved) * (part.request.cluster.gpus // p)
+    hosts = part.request.cluster.nodes * host_capacity_kib(part.request, part.layout)
+    fits: Bools = need <= hosts + 1
+    return fits
+
+
+def _all_stages(piece: dict[str, Ints], stages: Ints, count: Ints) -> Ints:
+    """A sum over all stages of a row that hold `count` layers of each kind."""
+    total: Ints = piece["fixed"] * stages + piece["first"] + piece["last"] + piece["layer"] @ count
+    return total
