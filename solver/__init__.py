@@ -5,7 +5,7 @@
 | `software`, `axes`, `space` | values of each knob; shapes and rows of global choices |
 | `rules`, `cuts`, `legal` | rules on knobs; what they and limits cut off; reasons |
 | `coefficients`, `lower` | the ledger's integers a row; lower bounds of steps |
-| `cases`, `counted`, `spans`, `level`, `hosts`, `bounds` | ways of recomputing, the reach of stages, rows left |
+| `cases`, `counted`, `spans`, `level`, `hosts`, `bounds` | ways to recompute, reach of stages, rows left |
 | `even`, `uniform` | plans of even stages: first incumbents |
 | `table`, `options`, `frontier`, `leaf` | what a stage may hold; the cut; CP-SAT over the stages of a row |
 | `master`, `close`, `search`, `outcome` | CP-SAT over the knobs; the end; the loop; its tally |

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..costs.columns import Bools, Ints, Strategies
+from ..costs.columns import Ints, Strategies
 from ..plans import Request
 from .bounds import can_fit, within
 from .close import OPTION_SECONDS, SPAN_FACTOR

@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 from oracle.brute import brute
 from oracle.requests import request
+from oracle.ways import trained
 
 import shardwise
 from shardwise.hardware import Cluster
 from shardwise.inputs import InputError
 from shardwise.models import Training
 from shardwise.plans import NoPlan, OutOfTime, Plan, Request
-from shardwise.solver.fewest import fewest
+from shardwise.solver.fewest import fewest, least_cards, sizes
 from shardwise.solver.search import Search
 from shardwise.solver.tables import Tables
 
@@ -75,6 +76,33 @@ def test_fewest_cards_is_the_least_number_with_a_plan() -> None:
             assert sum(outcome.tally.excluded().values()) + (got is not None) == outcome.tally.rows
             chosen.add(None if got is None else got[0] == cards)
     assert chosen == {None, True, False}
+
+
+def needed(asked: Request) -> tuple[int, int] | None:
+    """(cards without which none is looked at for the request's own best step, its cards)."""
+    best = Search(asked).run().best
+    if best is None:
+        return None
+    step = {"max_step_seconds": best.step_ns / 1e9}
+    dated = asked.model_copy(update={"limits": asked.limits.model_copy(update=step)})
+    return least_cards(dated), asked.cluster.gpus
+
+
+def test_cards_that_are_skipped_have_no_plan() -> None:
+    """Where a plan takes a step of t on n cards, no more than n are called needed for t; many are skipped."""
+    found = [needed(made(seed)) for made in (request, trained) for seed in range(60)]
+    found += [needed(small(nodes)) for nodes in (1, 2, 4)]
+
+    assert all(one is None or one[0] <= one[1] for one in found)
+    assert all(one is not None and one[0] > one[1] / 4 for one in found[-3:])
+
+
+def test_a_deadline_no_machine_meets_is_told_at_once() -> None:
+    """A tenth of a second of a 70B model on up to 256 nodes: one number of cards is looked at."""
+    asked = small(256, objective={"minimize": "gpus"}, limits={"max_step_seconds": 0.1})
+    asked = asked.changed({"model": "llama-3.1-70b", "training.global_batch_size": 2048})
+    looked_at = [one.cluster.gpus for one in sizes(asked)]
+    assert least_cards(asked) > 8 * 256 and looked_at == [8 * 256]
 
 
 def exhaustive(asked: Request, cards: int) -> tuple[int, int] | None:
