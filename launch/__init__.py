@@ -6,7 +6,7 @@
 | `fsdp/parts/` | the source from which `fsdp_plan.py` is made |
 | `documents/` | files of other tools as plain data with lines |
 | `lint/` | rules on such files |
-| `emission`, `target`, `refused`, `objections` | from a plan to files, or the reason why not |
+| `emission`, `target`, `writer`, `refused`, `objections` | from a plan to files, or the reason why not |
 | `baseline` | the small run before the large one |
 | `written`, `patch` | hashes and edits; changes towards a better plan |
 | `read`, `bundle`, `trainer` | from files back to a strategy |

@@ -10,6 +10,7 @@ from ..models.transformer import Transformer
 from ..plans.plan import Plan
 from . import accelerate, command, deepspeed, fsdp, megatron, slurm, torchtitan, transformers
 from .refused import Objection
+from .writer import writer
 
 Narrowing = Mapping[str, object]
 """Values of `choose`, by name."""
@@ -65,7 +66,7 @@ TARGETS = {
             "deepspeed",
             "deepspeed",
             deepspeed.objections,
-            deepspeed.write,
+            writer("deepspeed"),
             command.deepspeed,
             "loaded and trained in our tests",
             ("deepspeed", "torch", "transformers"),
@@ -76,7 +77,7 @@ TARGETS = {
             "fsdp",
             "fsdp",
             fsdp.objections,
-            fsdp.write,
+            writer("fsdp"),
             command.fsdp,
             "imported and trained in our tests",
             ("torch", "transformers"),
@@ -86,7 +87,7 @@ TARGETS = {
             "accelerate",
             "fsdp",
             accelerate.objections,
-            accelerate.write,
+            writer("accelerate"),
             command.accelerate,
             "loaded, not trained, in our tests",
             ("accelerate", "torch", "transformers"),
@@ -96,7 +97,7 @@ TARGETS = {
             "megatron",
             "megatron",
             megatron.objections,
-            megatron.write,
+            writer("megatron"),
             command.megatron,
             "checked argument by argument, not run, in our tests",
             ("Megatron-LM",),
@@ -107,7 +108,7 @@ TARGETS = {
             "transformers",
             "deepspeed",
             transformers.objections,
-            transformers.write,
+            writer("transformers"),
             command.transformers,
             "loaded in our tests",
             ("transformers", "deepspeed", "torch"),
@@ -118,7 +119,7 @@ TARGETS = {
             "torchtitan",
             "fsdp",
             torchtitan.objections,
-            torchtitan.write,
+            writer("torchtitan"),
             command.torchtitan,
             "read by its own parser, not run, in our tests",
             ("torchtitan",),

@@ -1,6 +1,5 @@
 """Megatron-LM: `megatron_args.sh`, the arguments of its `pretrain_gpt.py`."""
 
 from .limits import objections, training_objections
-from .write import write
 
-__all__ = ["objections", "training_objections", "write"]
+__all__ = ["objections", "training_objections"]

@@ -10,6 +10,7 @@ from ...models.transformer import Transformer
 from ...plans.plan import Plan
 from .. import command, deepspeed, fsdp, megatron
 from ..refused import Objection
+from ..writer import writer
 
 NATIVE: dict[BackendName, ModuleType] = {"deepspeed": deepspeed, "fsdp": fsdp, "megatron": megatron}
 
@@ -18,8 +19,7 @@ def native(plan: Plan) -> dict[str, str]:
     """The files of the plan's backend with a script that torchrun starts on each machine."""
     name = plan.strategy.backend
     launch = command.deepspeed_torchrun if name == "deepspeed" else getattr(command, name)
-    files: dict[str, str] = NATIVE[name].write(plan)
-    return {**files, **launch(plan)}
+    return {**writer(name)(plan), **launch(plan)}
 
 
 def objections(strategy: Strategy, model: Transformer) -> Iterator[Objection]:

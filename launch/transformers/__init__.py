@@ -1,6 +1,5 @@
 """Hugging Face `Trainer`: `training_arguments.json` beside the `auto` dialect of DeepSpeed's file."""
 
 from ..deepspeed.limits import objections, training_objections
-from .write import write
 
-__all__ = ["objections", "training_objections", "write"]
+__all__ = ["objections", "training_objections"]
