@@ -126,7 +126,8 @@ def _verdict(found: Check, voice: Voice, strict: bool) -> int:
 
     voice.warnings(found.warnings)
     if found.verdict == "does_not_fit" or found.breaches:
-        voice.hint("the best plan for the same request: shardwise plan with the same arguments")
+        if not any(warning.code == "card-too-small" for warning in found.warnings):
+            voice.hint("the best plan for the same request: shardwise plan with the same arguments")
         return NO
     if found.verdict == "risky" and not found.warnings and not voice.as_json:
         voice.warn(risk(found.memory), "memory above 92 % is known to fail later")

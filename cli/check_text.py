@@ -37,14 +37,13 @@ def _loss(found: Check) -> str:
             if best.status == "infeasible"
             else "no best plan was found in time"
         )
+    layout = "" if best.strategy in (None, found.strategy) else f": {', '.join(knobs(best.strategy))}"
+    told = f"the best plan ({seconds(best.step_seconds)}{layout})"
     if found.loss_percent is not None and found.loss_percent < -0.05:
-        return (
-            f"{-found.loss_percent:.1f} % faster than the best plan within every limit "
-            f"({seconds(best.step_seconds)})"
-        )
+        return f"{-found.loss_percent:.1f} % faster than {told}, which keeps every limit"
     if found.loss_percent is None or found.loss_percent < 0.05:
-        return f"as fast as the best plan ({seconds(best.step_seconds)})"
-    return f"{found.loss_percent:.1f} % slower than the best plan ({seconds(best.step_seconds)})"
+        return f"as fast as {told}"
+    return f"{found.loss_percent:.1f} % slower than {told}"
 
 
 def _origin(read: FilesRead) -> list[str]:

@@ -27,6 +27,14 @@ HEADERS = {
 DETAILS = ("link", "host_gib", "hidden_size", "family")
 """Facts told with -v only: the table then needs more than 80 columns."""
 
+LEGENDS = {
+    "models": "parameters: tied copies once; active: those a token passes",
+    "clusters": "net GB/s: all network cards of a machine, one direction",
+    "gpus": "GiB: what torch can use; TFLOP/s: dense, by the data sheet; link GB/s: NVLink or xGMI, one way",
+    "stacks": "gemm factor: time of matrix products over that of the card's measured curve; grade M: fitted "
+    "on runs of several sources, P: of one, D: derived from another stack",
+}
+
 KINDS = ("models", "clusters", "gpus", "stacks")
 
 
@@ -39,7 +47,7 @@ def list_(
     from ..inputs import InputError, nearest
     from ..plans import as_json as json_text
     from .listing import listing
-    from .tables import table
+    from .tables import paragraph, table
 
     if kind not in KINDS:
         raise InputError("kind", kind, "argument", "is not known", legal=nearest(kind, KINDS, 4))
@@ -51,6 +59,7 @@ def list_(
     header = ["name", *(HEADERS.get(key, key.replace("_", " ")) for key in keys)]
     rows = [[entry.name, *(_cell(entry.facts[key]) for key in keys)] for entry in found.entries]
     voice.data(table(header, rows))
+    voice.note(paragraph(LEGENDS[kind], "  ", "  "))
     return OK
 
 

@@ -26,7 +26,8 @@ def read_text(path: str | os.PathLike[str], field: str) -> str:
     name = path_of(path, field)
     try:
         if not os.path.isfile(name):
-            what = "is a folder" if os.path.isdir(name) else "no such file"
+            what = "is no plain file" if os.path.exists(name) else "no such file"
+            what = "is a folder" if os.path.isdir(name) else what
             raise InputError(field, name, name, what, code="no-file")
         with open(name, "rb") as file:
             raw = file.read(MAX_BYTES + 1)

@@ -46,9 +46,9 @@ def objections(plan: Plan, target: str) -> Iterator[Objection]:
 
 def notes(plan: Plan) -> Iterator[str]:
     """Sentences for the README: adapters, frozen parts, packing, a reference model."""
-    training, model = plan.request.training, plan.request.model
+    training = plan.request.training
     if training.way.adapts:
-        yield from _adapters(training, model)
+        yield from _adapters(plan)
     elif training.frozen:
         yield (
             f"Switch gradients off (`requires_grad_(False)`) for {', '.join(training.frozen)}, in 16 bits, "
@@ -64,7 +64,8 @@ def notes(plan: Plan) -> Iterator[str]:
         yield from _reference(training)
 
 
-def _adapters(training: Training, model: Transformer) -> Iterator[str]:
+def _adapters(plan: Plan) -> Iterator[str]:
+    training, model = plan.request.training, plan.request.model
     named = ", ".join(repr(name) for name in targets(training, model))
     yield (
         f"Make the model with peft: `get_peft_model(model, LoraConfig(r={training.way.rank}, "
@@ -72,10 +73,12 @@ def _adapters(training: Training, model: Transformer) -> Iterator[str]:
         "adapters in float32, as peft makes them."
     )
     if training.way.kind == "qlora":
+        kind = "torch.float16" if plan.strategy.precision == "fp16" else "torch.bfloat16"
         yield (
             "Load the base with `BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type='nf4', "
-            "bnb_4bit_use_double_quant=True, bnb_4bit_quant_storage=torch.bfloat16)`: only weights stored in "
-            "the type of the others can be sharded beside them. Not run in our tests."
+            f"bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype={kind}, "
+            f"bnb_4bit_quant_storage={kind})`: only weights stored in the type of the others can be sharded "
+            "beside them. Not run in our tests."
         )
     if any(kind.feed_forward.experts for kind in model.kinds):
         yield from _experts(training)

@@ -101,19 +101,30 @@ _TWO_CARDS = (
 
 
 def test_4_a_four_bit_base_on_two_cards() -> None:
-    """DeepSpeed does not divide a 4-bit base: none of its layouts fits 24 GB; FSDP divides it and fits."""
-    cluster = {"gpu": "TITAN-RTX", "gpus_per_node": 2, "link": "pcie"}
-    training = {"global_batch_size": 16, "sequence_length": 1024, "trainable": "qlora(16)"}
-    fields = {"model": "mixtral-8x7b", "cluster": cluster, "training": training}
-    limits = {"memory_margin": 0.0}
-    request = Request.model_validate({**fields, "limits": limits})
-    refused = plan(request.changed({"choose.backend": "deepspeed"}))
+    """DeepSpeed does not divide a 4-bit base: none of its layouts fits 24 GB; FSDP divides it and fits.
+
+    Turing cards have fp16 alone. With every layer recomputed about 19 GB, 13 of them weights, beside CUDA.
+    """
+    request = Request.model_validate(
+        {
+            "model": "mixtral-8x7b",
+            "cluster": {"gpu": "TITAN-RTX", "gpus_per_node": 2, "link": "pcie"},
+            "training": {"global_batch_size": 16, "sequence_length": 1024, "trainable": "qlora(16)"},
+        }
+    )
+    refused = plan(request.changed({"choose.backend": "deepspeed", "limits.memory_margin": 0.0}))
     assert isinstance(refused, NoPlan)
     assert any("frozen weights" in reason for reason in refused.reasons)
-    newer = {**cluster, "gpu": "RTX-3090"}
-    fits = plan(Request.model_validate({**fields, "cluster": newer, "choose": {"backend": "fsdp"}}))
+    fits = plan(request)
     assert isinstance(fits, Plan)
+    assert (fits.strategy.backend, fits.strategy.precision) == ("fsdp", "fp16")
     assert fits.memory.verdict == "fits"
+    lean = check(
+        request, given(request, backend="fsdp", micro_batch_size=1, recompute="full", precision="fp16")
+    )
+    terms = lean.memory.terms_bytes
+    assert terms["frozen_weights"] / GB == near(13)
+    assert (lean.memory.total_bytes - terms["runtime"]) / GB == near(19)
 
 
 def test_5_the_host_decides() -> None:

@@ -169,7 +169,12 @@ CANNOT: dict[str, tuple[Strategy, Transformer, str, str]] = {
     ),
     "no sharding": (fsdp(0, 8, shard_group_size=1), tiny(), "zero_stage", "2, 3"),
     "8-bit arithmetic": (fsdp(3, 8, precision="fp8"), tiny(), "precision", "fp8"),
-    "float16": (fsdp(3, 8, precision="fp16", gradient_dtype="fp16"), tiny(), "precision", "fp16"),
+    "float16 gradients": (
+        fsdp(3, 8, precision="fp16", gradient_dtype="fp16"),
+        tiny(),
+        "gradient_dtype",
+        "fp32",
+    ),
     "groups that do not fill the ranks": (
         fsdp(3, 8, shard_group_size=3),
         tiny(),
@@ -240,3 +245,13 @@ def test_what_the_module_cannot_do_is_refused(name: str) -> None:
     assert words in objection.reason
     assert refusal(PLAIN, tiny(), "fsdp") is None
     assert refusal(TENSOR, tiny(), "fsdp") is None
+
+
+def test_float16_scales_its_loss_and_others_do_not() -> None:
+    """Gradients that overflow leave a step out; the other precisions are written without a word of it."""
+    half = emit(plan(fsdp(3, 8, precision="fp16")), "fsdp")["fsdp_plan.py"]
+    wide = emit(plan(fsdp(3, 8)), "fsdp")["fsdp_plan.py"]
+
+    assert "COMPUTE_DTYPE = torch.float16" in half and "REDUCE_DTYPE = torch.float32" in half
+    assert "(loss * loss_scale.value).backward()" in half and "if loss_scale.held(" in half
+    assert "loss_scale" not in wide and "LossScale" not in wide

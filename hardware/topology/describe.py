@@ -65,7 +65,7 @@ def card_of(description: Description, seen: list[Gpu], origin: str, named: str =
         if named and not seen:
             what = f"names cards that the catalogue does not hold ({named})"
         legal = [card.name for card in seen] or list(gpu_names())
-        reason = f"is required: the file {what}; give cluster.gpu or cluster.machine"
+        reason = f"is required: the file {what}; say it with --set gpu=NAME (names: `list gpus`)"
         raise InputError("cluster.gpu", NOT_GIVEN, origin, reason, legal=legal[:8], code="missing")
     return sliced(found, description.mig, origin) if description.mig else found
 

@@ -25,7 +25,7 @@ class FsdpPlan(BaseModel):
     gradient_accumulation_steps: Count
     global_batch_size: Count
     sequence_length: Count
-    compute_dtype: Literal["bfloat16", "float32"]
+    compute_dtype: Literal["bfloat16", "float16", "float32"]
     reduce_dtype: Literal["bfloat16", "float32"]
     reshard_after_forward: bool
     recompute_full_layers: Part
@@ -37,7 +37,7 @@ class FsdpPlan(BaseModel):
     compiled_loss: bool
     trained_parameters: Part | None = None
     """Parameters that are trained, where not all are or not as float32 weights."""
-    trained_dtype: Literal["bfloat16", "float32"] | None = None
+    trained_dtype: Literal["bfloat16", "float16", "float32"] | None = None
     sync_each_batch: bool = Field(default=True, exclude=True)
     """Gradients are reduced after each micro-batch; no constant: the step is written without it."""
 

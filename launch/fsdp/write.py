@@ -13,7 +13,7 @@ from .limits import compiled
 from .schema import Axis, FsdpPlan
 
 FILE = "fsdp_plan.py"
-DTYPES = {"bf16": "bfloat16", "fp32": "float32"}
+DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 
 
 def decisions(plan: Plan) -> FsdpPlan:
@@ -67,7 +67,8 @@ def module(chosen: FsdpPlan, model: str) -> str:
     recompute = chosen.recompute_full_layers + chosen.recompute_selective_layers > 0
     check = "model" if chosen.trained_parameters is None else "portion"
     names = ["ranks", "layers", check, "tensor_parallel" if tensor else "whole_loss"]
-    names += [*["recompute"] * recompute, "shard", "step"]
+    scaled = chosen.compute_dtype == "float16"
+    names += [*["recompute"] * recompute, "shard", "step", *["scaled"] * scaled]
     imports, bodies = [], []
     for name in names:
         text = (files(__package__) / "parts" / f"{name}.py").read_text(encoding="utf-8")
@@ -161,7 +162,23 @@ def _faces(tensor: bool, recompute: bool, chosen: FsdpPlan) -> str:
     steps += ["    shard_layers(model, layers, mesh, precision, RESHARD_AFTER_FORWARD, *offload)"]
     entropy = "torch.compile(cross_entropy)" if chosen.compiled_loss else "cross_entropy"
     loop = _LOOP if chosen.sync_each_batch else _LATE
-    return _FACES.format(steps="\n".join(steps), entropy=entropy, loop=loop)
+    words = _SCALED if chosen.compute_dtype == "float16" else _PLAIN
+    return _FACES.format(steps="\n".join(steps), entropy=entropy, loop=loop, **words)
+
+
+_PLAIN = {
+    "scale": "",
+    "backward": "loss.backward()",
+    "stepping": "    clip_gradients(model.parameters(), max_norm)\n    optimizer.step()",
+}
+_SCALED = {
+    "scale": "loss_scale = LossScale()\n\n\n",
+    "backward": "(loss * loss_scale.value).backward()",
+    "stepping": """    unscale_gradients(model.parameters(), loss_scale.value)
+    if loss_scale.held(clip_gradients(model.parameters(), max_norm)):
+        optimizer.step()""",
+}
+"""What differs in a step where gradients are float16: the loss is scaled, overflowing steps are left out."""
 
 
 _LOOP = "for tokens, following in batches:"
@@ -207,7 +224,7 @@ def apply(model: nn.Module, mesh: DeviceMesh) -> nn.Module:
 token_loss = {entropy}
 
 
-def step(
+{scale}def step(
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
     batches: Iterable[tuple[torch.Tensor, torch.Tensor]],
@@ -221,9 +238,8 @@ def step(
     {loop}
         with loss_context():
             loss = token_loss(model(input_ids=tokens).logits, following) / GRADIENT_ACCUMULATION_STEPS
-            loss.backward()
+            {backward}
         total += local_value(loss)
-    clip_gradients(model.parameters(), max_norm)
-    optimizer.step()
+{stepping}
     optimizer.zero_grad()
     return total'''

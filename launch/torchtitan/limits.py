@@ -23,6 +23,8 @@ def objections(strategy: Strategy, model: Transformer) -> Iterator[Objection]:
     yield from sharding_objections(strategy)
     yield from offload_objections(strategy)
     yield from _layers(strategy)
+    if strategy.precision == "fp16":
+        yield Objection("precision", "fp16", "torchtitan scales no loss, as float16 needs")
     if strategy.gradient_dtype != "fp32":
         reason = "--training.mixed_precision_reduce takes float32 alone"
         yield Objection("gradient_dtype", strategy.gradient_dtype, reason)

@@ -41,6 +41,9 @@ CASES = {
         fsdp(3, WORLD, stages=stage(recompute_selective_layers=4), **FP32), PARAMETERS // 4
     ),
     "zero 2 bf16": Case(fsdp(2, WORLD, stages=MIXED), PARAMETERS // 4),
+    "zero 3 fp16": Case(
+        fsdp(3, WORLD, precision="fp16", gradient_dtype="fp32", stages=MIXED), PARAMETERS // 4
+    ),
     "zero 3 bf16 gradients": Case(fsdp(3, WORLD, gradient_dtype="bf16"), PARAMETERS // 4),
     "accumulated": Case(
         fsdp(3, WORLD, micro_batch_size=2, gradient_accumulation_steps=2, **FP32), PARAMETERS // 4
@@ -194,3 +197,14 @@ def test_another_world_or_model_is_refused(found: list[Any], name: str, words: s
     """The module knows what it was written for."""
     for rank in found:
         assert words in rank[name]["error"]
+
+
+def test_gradients_that_overflow_halve_the_scale() -> None:
+    """The step is left out; after `steady` good ones the scale doubles; it never falls below one."""
+    torch = pytest.importorskip("torch")
+    from shardwise.launch.fsdp.parts.scaled import LossScale
+
+    scale = LossScale(4.0)
+    assert not scale.held(torch.tensor(float("inf"))) and scale.value == 2.0
+    assert all(scale.held(torch.tensor(1.0)) for _ in range(LossScale.steady)) and scale.value == 4.0
+    assert not any(scale.held(torch.tensor(float("nan"))) for _ in range(5)) and scale.value == 1.0

@@ -52,7 +52,13 @@ def train(name: str, case: dict[str, Any]) -> dict[str, Any]:
     optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, fused=True)
     norms: list[float] = []
     clip = plan.clip_gradients
-    plan.clip_gradients = lambda *given: norms.append(clip(*given).item())
+
+    def clipped(*given: Any) -> torch.Tensor:
+        norm: torch.Tensor = clip(*given)
+        norms.append(norm.item())
+        return norm
+
+    plan.clip_gradients = clipped
     losses, counter = [], FlopCounterMode(display=False)
     passes = count_passes(plan.decoder_layers(model, plan.LAYERS))
     tokens = tiny_model.batch(0, plan.GLOBAL_BATCH_SIZE)
