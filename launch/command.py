@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ..plans.plan import Plan
 from .environment import deepspeed_env, settings
 from .label import label
+from .megatron.constants import edits
 from .shape import Shape, shape
 
 FILE = "launch.sh"
@@ -78,9 +81,19 @@ def megatron(plan: Plan) -> dict[str, str]:
     """`launch.sh` with torchrun and the arguments of `megatron_args.sh`."""
     needed, command = _torchrun(plan)
     command += ['"${TRAIN_SCRIPT:-pretrain_gpt.py}"', '"${MEGATRON_ARGS[@]}" "${SAVING[@]}"']
-    setup = ('source "$here/megatron_args.sh"', *_SAVING)
+    setup = ('source "$here/megatron_args.sh"', *_SAVING, *_heard(plan))
     note = _note(shape(plan))
     return {FILE: _script(plan, note, needed, command, ("software_stack",), setup, _MEGATRON_SCRIPT)}
+
+
+def _heard(plan: Plan) -> Iterator[str]:
+    """Lines that stop where Megatron-LM would not hear a number of the model."""
+    for edit in edits(plan.request.model):
+        yield f'code="$(dirname "${{TRAIN_SCRIPT:-pretrain_gpt.py}}")/{edit.file}"'
+        yield f"if ! grep -qwF '{edit.line}' \"$code\"; then"
+        yield f"  echo \"$code must hold '{edit.line}': {edit.why}\" >&2"
+        yield "  exit 1"
+        yield "fi"
 
 
 def torchtitan(plan: Plan) -> dict[str, str]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..models.divisors import padded_vocabulary
+from ..models.transformer import Transformer
 from ..models.work import parameters
 from ..plans import Request
 from ..plans.plan import Plan
 from . import ways
 from .deepspeed.write import LR_PLACEHOLDER
+from .megatron.constants import edits
 from .megatron.write import FILE as MEGATRON_FILE
 from .releases import read_in, tested_with
 
@@ -196,13 +198,25 @@ def _megatron(plan: Plan) -> Iterator[str]:
         f"The plan prices a vocabulary of {model.vocab_size}, which Megatron-LM pads to {padded}; "
         "a tokenizer of another size is another model."
     )
-    yield (
-        "Numbers that change neither memory nor speed are Megatron's defaults until you set them: rotary "
-        "base and scaling, the epsilon of norms, initial weights, groups and scaling of a router."
-    )
+    yield from _constants(model)
     if model.predictor is not None:
         yield "The modules that predict further tokens are left out, as they are in the price."
     if any(kind.feed_forward.experts for kind in model.kinds):
         yield "Experts are priced in balance: watch the load-balancing loss before you trust the peak."
     if strategy.precision in ("fp8", "mxfp8"):
         yield "Weights stay in bfloat16 beside their 8-bit copies, as priced; norms, router and head too."
+
+
+def _constants(model: Transformer) -> Iterator[str]:
+    """What of the model's numbers is written, and what Megatron-LM makes of the rest."""
+    if model.constants is None:
+        yield (
+            "The model came without the numbers that change neither memory nor speed: rotary base and "
+            "scaling, the epsilon of norms and first weights are Megatron's defaults until you set them."
+        )
+    for edit in edits(model):
+        yield f"`{edit.file}` of Megatron-LM must hold `{edit.line}`: {edit.why}; launch.sh checks that."
+    routing = model.constants.routing if model.constants else None
+    if routing and routing.score == "softmax" and routing.groups_per_token < routing.groups:
+        yield "Megatron-LM scores a group of experts by the sum of its best ones, the model by its best one."
+    yield "Dropout is off, as priced."

@@ -59,7 +59,11 @@ DEFAULTS: dict[Client, dict[str, str]] = {
 """What a client does where its file says nothing: such lines need not be added."""
 
 _GROUPS = (ParallelArgs, StepArgs, MemoryArgs, PrecisionArgs)
+CONSTANTS = ("norm_epsilon", "rotary_base", "use_rope_scaling", "rope_scaling_factor", "rope_type")
+"""Numbers of the model that a missing argument silently makes others."""
+
 MEGATRON = {f"arguments.{name}" for group in _GROUPS for name in group.model_fields}
+MEGATRON |= {f"arguments.{name}" for name in CONSTANTS}
 
 
 class Change(NamedTuple):

@@ -99,7 +99,7 @@ TARGETS = {
             megatron.objections,
             writer("megatron"),
             command.megatron,
-            "checked argument by argument, not run, in our tests",
+            "read by its own three checks of arguments, not run, in our tests",
             ("Megatron-LM",),
             ({"backend": "megatron"},),
             megatron.training_objections,

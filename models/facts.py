@@ -16,7 +16,8 @@ class Facts:
     """Dimensions of `file`, read as `family` spells them; `parts` are those of its nested sections.
 
     All keys that the table names are checked at once; `used` then grows with what is asked for, so
-    that a report can tell a key that counts from one that only stands there.
+    that a report can tell a key that counts from one that only stands there. `class_defaults` are, by key,
+    what the class takes for numbers that cost nothing and the file leaves out.
 
     Raises InputError for the first key, in the order of the table, that is missing or wrong.
     """
@@ -27,6 +28,7 @@ class Facts:
         self.parts = parts or {}
         self.dimensions = {**family.dimensions, **_of_class(file, family)}
         self.used: dict[str, tuple[str, Scalar]] = {}
+        self.class_defaults: dict[str, Scalar] = {}
         self._top = Scope(self, {}, None)
         for name, spelling in self.dimensions.items():
             self._check(name, spelling)

@@ -9,7 +9,7 @@ from pydantic import model_validator
 
 from ..inputs import Frozen
 
-Scalar = int | bool | str | tuple[int, ...] | tuple[float, ...] | tuple[str, ...] | None
+Scalar = int | float | bool | str | tuple[int, ...] | tuple[float, ...] | tuple[str, ...] | None
 Kind = Literal[
     "integer",
     "integer_each",

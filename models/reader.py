@@ -15,6 +15,7 @@ from .families import families
 from .family import Family, Part, Scalar, Spelling
 from .formula import evaluate
 from .parameters import count
+from .read_constants import read_constants
 from .recognition import family_of, family_of_part, refuse_strange_keys
 from .scope import CLASS_DEFAULT
 from .transformer import Predictor, Tower, Transformer
@@ -149,12 +150,17 @@ def _tower(facts: Facts, part: str, inner: Facts) -> Tower:
 def _transformer(facts: Facts, name: str) -> Transformer:
     offset, longest = facts.optional("learned_offset"), facts.optional("max_positions")
     width, hidden = facts.optional("embedding_width"), facts.integer("hidden_size")
+    layers = runs(facts)
+    routed = any(run.block.feed_forward.experts for run in layers)
+    found = read_constants(facts.file, facts.family.name, longest, routed)
+    facts.used |= found.used
+    facts.class_defaults |= found.defaults
     return Transformer(
         name=name,
         family=facts.family.name,
         hidden_size=hidden,
         vocab_size=facts.integer("vocab_size"),
-        runs=runs(facts),
+        runs=layers,
         tied_embeddings=facts.switch("tied_embeddings"),
         positions=0 if offset is None else (longest or 0) + offset,
         embedding_width=None if width == hidden else width,
@@ -166,6 +172,7 @@ def _transformer(facts: Facts, name: str) -> Transformer:
         predictor=_predictor(facts),
         other=facts.integer("other"),
         max_sequence_length=longest,
+        constants=found.constants,
         source=facts.file.origin,
     )
 
@@ -180,7 +187,7 @@ def _predictor(facts: Facts) -> Predictor | None:
 
 def _used(facts: Facts) -> dict[str, tuple[str, Scalar]]:
     order = [*facts.dimensions, *(f"{variant}.{name}" for variant, name, _ in facts.family.of_variants())]
-    used = {name: facts.used[name] for name in dict.fromkeys(order) if name in facts.used}
+    used = {name: facts.used[name] for name in dict.fromkeys([*order, *facts.used]) if name in facts.used}
     for part, inner in facts.parts.items():
         used |= {f"{part}.{name}": found for name, found in _used(inner).items()}
     return used
@@ -195,6 +202,7 @@ def _defaults(facts: Facts) -> dict[str, Scalar]:
         keys = spellings.get(called.rpartition(".")[2], Spelling()).keys
         if source == CLASS_DEFAULT and keys and value is not None:
             found[facts.file.called(keys[0])] = value
+    found |= facts.class_defaults
     for inner in facts.parts.values():
         found |= _defaults(inner)
     return found

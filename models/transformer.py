@@ -9,6 +9,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from ..inputs import Frozen
+from .constants import Constants
 from .mixers import Mixing, Width
 
 _BIG = 2**31
@@ -123,6 +124,7 @@ class Transformer(Frozen):
     token types, position buckets, poolers, norms between stacks, embeddings of each layer.
 
     An encoder-decoder is one stack: the first `encoder_layers` are the encoder, the rest attend to it.
+    `constants` are the numbers that cost nothing and every run needs, None where they are not known.
     `notes` are sentences on the file it was read from that a person should know.
     """
 
@@ -143,6 +145,7 @@ class Transformer(Frozen):
     predictor: Predictor | None = None
     other: int = Field(default=0, ge=0, le=2**48)
     max_sequence_length: int | None = Field(default=None, ge=1)
+    constants: Constants | None = None
     source: str = ""
     notes: tuple[str, ...] = Field(default=(), max_length=64)
 

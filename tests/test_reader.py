@@ -75,7 +75,8 @@ def test_a_report_says_which_key_gave_each_dimension() -> None:
     assert report.used["expert_width"] == ("moe_intermediate_size", 768)
     assert report.used["qk_norm"] == ("fact of the family", "per_head")
     assert "intermediate_size" in report.ignored
-    assert "rope_theta" in report.ignored
+    assert "router_aux_loss_coef" in report.ignored
+    assert report.used["rotary_base"] == ("rope_theta", 1_000_000.0)
     assert "hidden_size" not in report.ignored
     assert explain_config(CONFIGS / "gemma_7b.json").used["tied_embeddings"] == ("default of the class", True)
 

@@ -9,6 +9,7 @@ from ...models.strategy import Strategy
 from ...models.training import Training
 from ...models.transformer import FeedForward, Transformer
 from ...plans.plan import Plan
+from .constants import latent_args, number_args, router_args
 from .families import known
 from .layout import chunks, layout, uneven
 from .model_schema import AttentionArgs, ExpertArgs, ModelArgs
@@ -43,6 +44,7 @@ def model_args(model: Transformer, training: Training) -> ModelArgs:
             "make_vocab_size_divisible_by": 128,
             "hidden_dropout": 0.0,
             "attention_dropout": 0.0,
+            **number_args(model),
             "transformer_impl": "transformer_engine",
             "no_create_attention_mask_in_dataloader": True,
         }
@@ -73,6 +75,7 @@ def attention_args(model: Transformer) -> AttentionArgs:
         qk_head_dim=first.head_dim if latent else None,
         qk_pos_emb_head_dim=first.rope_head_dim if latent else None,
         v_head_dim=(first.value_head_dim or first.head_dim) if latent else None,
+        **latent_args(model),
     )
 
 
@@ -93,6 +96,7 @@ def expert_args(model: Transformer) -> ExpertArgs:
         moe_layer_freq=None if all(layers) else pattern(layers),
         moe_token_dispatcher_type="alltoall",
         moe_grouped_gemm=True,
+        **router_args(model),
     )
 
 

@@ -13,15 +13,13 @@ Positions = Literal["learned_absolute", "rope"]
 
 
 class Routing(Frozen):
-    """How a router differs from a softmax over the chosen experts, and how it is kept in balance.
+    """How a router is kept in balance; how it scores is a constant of the model.
 
     The coefficients are usual starting values, no decisions of a plan.
     """
 
     moe_router_load_balancing_type: Literal["aux_loss", "seq_aux_loss"] = "aux_loss"
     moe_aux_loss_coeff: float = 1e-2
-    moe_router_pre_softmax: bool = False
-    moe_router_score_function: Literal["sigmoid"] | None = None
     moe_router_enable_expert_bias: bool = False
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ...models.mixers import Attention
 from ...models.transformer import Block, FeedForward, Transformer
 from ..refused import Objection
+from .constants import reasons
 from .families import known
 
 BIASES = {(True, True, True), (True, False, False), (False, False, False)}
@@ -32,6 +33,7 @@ def _reasons(model: Transformer) -> Iterator[str]:
     for kind in model.kinds:
         yield from _block(kind)
     yield from _mixed(model.kinds)
+    yield from reasons(model)
 
 
 def _ends(model: Transformer) -> Iterator[str]:

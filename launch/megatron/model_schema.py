@@ -48,6 +48,11 @@ class AttentionArgs(Strict):
     qk_head_dim: Count | None = None
     qk_pos_emb_head_dim: Annotated[int, Field(ge=0)] | None = None
     v_head_dim: Count | None = None
+    rope_type: Literal["rope", "yarn"] | None = None
+    rotary_scaling_factor: Annotated[float, Field(ge=1)] | None = None
+    mscale: Annotated[float, Field(ge=0)] | None = None
+    mscale_all_dim: Annotated[float, Field(ge=0)] | None = None
+    no_rope_fusion: bool = False
 
     @model_validator(mode="after")
     def _attends(self) -> Self:
@@ -67,6 +72,17 @@ class AttentionArgs(Strict):
             raise ValueError("window_attn_skip_freq goes with window_size")
         return self
 
+    @model_validator(mode="after")
+    def _turns(self) -> Self:
+        if self.rope_type is not None and not self.multi_latent_attention:
+            raise ValueError("rope_type goes with multi_latent_attention")
+        yarn = (self.rotary_scaling_factor, self.mscale, self.mscale_all_dim)
+        if any((value is not None) != (self.rope_type == "yarn") for value in yarn):
+            raise ValueError("rotary_scaling_factor, mscale and mscale_all_dim go with rope_type yarn")
+        if self.no_rope_fusion != (self.rope_type == "rope"):
+            raise ValueError("rotary positions of latent attention are fused under rope_type yarn alone")
+        return self
+
 
 class ExpertArgs(Strict):
     """Experts, and the layers that have them; nothing at all in a dense model."""
@@ -79,6 +95,11 @@ class ExpertArgs(Strict):
     moe_layer_freq: Pattern | None = None
     moe_token_dispatcher_type: Literal["alltoall"] | None = None
     moe_grouped_gemm: bool = False
+    moe_router_pre_softmax: bool = False
+    moe_router_score_function: Literal["sigmoid"] | None = None
+    moe_router_num_groups: Annotated[int, Field(ge=2)] | None = None
+    moe_router_group_topk: Count | None = None
+    moe_router_topk_scaling_factor: Annotated[float, Field(gt=0)] | None = None
 
     @model_validator(mode="after")
     def _routes(self) -> Self:
@@ -95,6 +116,17 @@ class ExpertArgs(Strict):
             raise ValueError(f"{self.moe_router_topk} of {self.num_experts} experts cannot be chosen")
         return self
 
+    @model_validator(mode="after")
+    def _scores(self) -> Self:
+        if self.moe_router_pre_softmax and self.moe_router_score_function:
+            raise ValueError("moe_router_pre_softmax is of softmax scores")
+        groups, chosen = self.moe_router_num_groups, self.moe_router_group_topk
+        if (groups is None) != (chosen is None):
+            raise ValueError("moe_router_num_groups and moe_router_group_topk go together")
+        if groups and chosen and (chosen >= groups or (self.num_experts or 0) % groups):
+            raise ValueError(f"{chosen} of {groups} equal groups of experts cannot be chosen")
+        return self
+
 
 class ModelArgs(Strict):
     """Widths, positions, norms, biases and vocabulary; what the data loader need not make."""
@@ -107,6 +139,13 @@ class ModelArgs(Strict):
     max_position_embeddings: Count
     position_embedding_type: Literal["learned_absolute", "rope"]
     normalization: Literal["LayerNorm", "RMSNorm"]
+    norm_epsilon: Annotated[float, Field(ge=0)] | None = None
+    init_method_std: Annotated[float, Field(ge=0)] | None = None
+    rotary_base: Count | None = None
+    rotary_percent: Annotated[float, Field(gt=0, lt=1)] | None = None
+    use_rope_scaling: bool = False
+    rope_scaling_factor: Annotated[float, Field(gt=0)] | None = None
+    rotary_seq_len_interpolation_factor: Count | None = None
     disable_bias_linear: bool = False
     add_qkv_bias: bool = False
     untie_embeddings_and_output_weights: bool = False
@@ -122,4 +161,8 @@ class ModelArgs(Strict):
             raise ValueError(f"{self.seq_length} tokens need as many positions")
         if self.add_qkv_bias and not self.disable_bias_linear:
             raise ValueError("add_qkv_bias without disable_bias_linear says nothing")
+        if self.use_rope_scaling != (self.rope_scaling_factor is not None):
+            raise ValueError("rope_scaling_factor goes with use_rope_scaling")
+        if self.rotary_base is not None and self.position_embedding_type != "rope":
+            raise ValueError("rotary_base goes with position_embedding_type rope")
         return self

@@ -136,8 +136,6 @@ class RecipeArgs(Strict):
     sgd_momentum: Share | None = None
     moe_router_load_balancing_type: Literal["aux_loss", "seq_aux_loss"] | None = None
     moe_aux_loss_coeff: Positive | None = None
-    moe_router_pre_softmax: bool = False
-    moe_router_score_function: Literal["sigmoid"] | None = None
     moe_router_enable_expert_bias: bool = False
     eval_iters: Annotated[int, Field(ge=0)]
     log_interval: Count

@@ -19,7 +19,11 @@ def objections(strategy: Strategy, model: Transformer) -> Iterator[Objection]:
     yield from backend_objections(strategy, "fsdp")
     if known(model) is None:
         names = ", ".join(each.config for each in models())
-        yield Objection("model", model.name, f"torchtitan has configurations {names} alone")
+        yield Objection(
+            "model",
+            model.name,
+            f"torchtitan has configurations {names} alone, with their widths and positions",
+        )
     yield from sharding_objections(strategy)
     yield from offload_objections(strategy)
     yield from _layers(strategy)

@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 from functools import cache
 from importlib.resources import files
+from typing import Literal
 
 from ...inputs import Frozen
+from ...models.constants import Rotary, Scaling
 from ...models.mixers import Attention
 from ...models.transformer import Transformer
 
 
 class Known(Frozen):
-    """`module` and `config` are words of torchtitan 0.3, `module` and `flavor` of 0.2."""
+    """`module` and `config` are words of torchtitan 0.3, `module` and `flavor` of 0.2.
+
+    `rotary_base` and the kind of scaling in `scaled` (its factor 8 over 8192 tokens) are fixed in it.
+    """
 
     module: str
     config: str
@@ -25,6 +30,16 @@ class Known(Frozen):
     width: int
     vocab_size: int
     tied: bool
+    rotary_base: int
+    scaled: Literal["llama3"] | None
+
+    def turns_as(self, model: Transformer) -> bool:
+        """Whether the rotary positions of `model`, where they are known, are those of the configuration."""
+        rotary = model.constants.rotary if model.constants else None
+        if rotary is None:
+            return model.constants is None
+        scaling = Scaling(kind=self.scaled, factor=8.0, original_length=8192) if self.scaled else None
+        return rotary == Rotary(base=self.rotary_base, scaling=scaling)
 
 
 @cache
@@ -53,4 +68,5 @@ def known(model: Transformer) -> Known | None:
         "vocab_size": model.vocab_size,
         "tied": model.tied_embeddings,
     }
-    return next((each for each in models() if each.model_dump(include=set(words)) == words), None)
+    alike = (each for each in models() if each.model_dump(include=set(words)) == words)
+    return next((each for each in alike if each.turns_as(model)), None)

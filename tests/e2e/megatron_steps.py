@@ -55,6 +55,19 @@ def steps(case: dict[str, Any]) -> dict[str, Any]:
         "context": config.context_parallel_size,
         "recompute": config.recompute_granularity,
         "layers": config.num_layers,
+        "numbers": {
+            "norm_epsilon": config.layernorm_epsilon,
+            "initial_deviation": config.init_method_std,
+            "base": args.rotary_base,
+            "scaled": args.use_rope_scaling,
+            "yarn": [config.rope_type, config.rotary_scaling_factor, config.mscale, config.mscale_all_dim]
+            if args.multi_latent_attention
+            else None,
+            "router": [config.moe_router_score_function, config.moe_router_pre_softmax]
+            + [config.moe_router_num_groups, config.moe_router_topk_scaling_factor]
+            if args.num_experts
+            else None,
+        },
     }
 
 

@@ -64,6 +64,28 @@ def test_all_three_steps_take_our_arguments(plans: list[Plan], told: list[Any]) 
         assert found["layers"] == plan.request.model.layers
 
 
+def test_it_understands_the_numbers_of_the_model(plans: list[Plan], told: list[Any]) -> None:
+    """Epsilon, first weights, rotary positions and routing arrive as the config.json has them."""
+    for plan, found in zip(plans, told, strict=False):
+        known, numbers = plan.request.model.constants, found["numbers"]
+        if known is None:
+            continue
+        rotary, routing = known.rotary, known.routing
+        scaling = rotary.scaling if rotary else None
+
+        assert numbers["norm_epsilon"] == known.norm_epsilon
+        assert numbers["initial_deviation"] == known.initial_deviation
+        assert rotary is None or numbers["base"] == rotary.base
+        assert numbers["scaled"] == (scaling is not None and scaling.kind == "llama3")
+        if scaling is not None and scaling.kind == "yarn":
+            assert numbers["yarn"] == ["yarn", scaling.factor, scaling.mscale, scaling.mscale_all_dim]
+        if routing is not None:
+            groups, scale = (None if each == 1 else each for each in (routing.groups, routing.scale))
+            pre = routing.score == "softmax" and not routing.normalised
+
+            assert numbers["router"] == [routing.score, pre, groups, scale]
+
+
 def test_a_wrong_degree_is_refused(told: list[Any]) -> None:
     """The steps that take ours refuse three ranks of a model in a world that is no multiple of three."""
     assert told[-1]["step"] != "all"

@@ -12,6 +12,9 @@ MODEL_ARGS=(
   --max-position-embeddings 163840
   --position-embedding-type rope
   --normalization RMSNorm
+  --norm-epsilon 1e-06
+  --init-method-std 0.02
+  --rotary-base 10000
   --disable-bias-linear
   --untie-embeddings-and-output-weights
   --make-vocab-size-divisible-by 128
@@ -32,6 +35,10 @@ ATTENTION_ARGS=(
   --qk-head-dim 128
   --qk-pos-emb-head-dim 64
   --v-head-dim 128
+  --rope-type yarn
+  --rotary-scaling-factor 40.0
+  --mscale 1.0
+  --mscale-all-dim 1.0
 )
 
 # Its experts.
@@ -43,6 +50,10 @@ EXPERTS_ARGS=(
   --moe-layer-freq '[0]*3+[1]*58'
   --moe-token-dispatcher-type alltoall
   --moe-grouped-gemm
+  --moe-router-score-function sigmoid
+  --moe-router-num-groups 8
+  --moe-router-group-topk 4
+  --moe-router-topk-scaling-factor 2.5
 )
 
 # How it lies on the cards.
@@ -84,7 +95,6 @@ RECIPE_ARGS=(
   --adam-eps 1e-08
   --moe-router-load-balancing-type seq_aux_loss
   --moe-aux-loss-coeff 0.0001
-  --moe-router-score-function sigmoid
   --moe-router-enable-expert-bias
   --eval-iters 0
   --log-interval 1

@@ -11,6 +11,8 @@ MODEL_ARGS=(
   --max-position-embeddings 2048
   --position-embedding-type learned_absolute
   --normalization LayerNorm
+  --norm-epsilon 1e-05
+  --init-method-std 0.02
   --make-vocab-size-divisible-by 128
   --hidden-dropout 0.0
   --attention-dropout 0.0

@@ -12,6 +12,11 @@ MODEL_ARGS=(
   --max-position-embeddings 131072
   --position-embedding-type rope
   --normalization RMSNorm
+  --norm-epsilon 1e-05
+  --init-method-std 0.02
+  --rotary-base 500000
+  --use-rope-scaling
+  --rope-scaling-factor 8.0
   --disable-bias-linear
   --untie-embeddings-and-output-weights
   --make-vocab-size-divisible-by 128

@@ -12,6 +12,9 @@ MODEL_ARGS=(
   --max-position-embeddings 32768
   --position-embedding-type rope
   --normalization RMSNorm
+  --norm-epsilon 1e-05
+  --init-method-std 0.02
+  --rotary-base 1000000
   --disable-bias-linear
   --untie-embeddings-and-output-weights
   --make-vocab-size-divisible-by 128
