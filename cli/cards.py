@@ -19,7 +19,7 @@ from ..models import (
 )
 from ..plans import Plan
 
-Scalar = bool | int | str | tuple[int, ...] | tuple[float, ...] | tuple[str, ...] | None
+Scalar = bool | int | float | str | tuple[int, ...] | tuple[float, ...] | tuple[str, ...] | None
 """What a key of a config.json holds, once read."""
 
 

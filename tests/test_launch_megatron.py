@@ -312,7 +312,10 @@ def test_the_readme_tells_the_stages_and_the_work_left() -> None:
 
     assert "| pipeline stages | 16, of 7, 14 x 8, 7 layers |" in text
     assert "| context parallel | 2, a ring |" in text
-    assert "checked argument by argument, not run, in our tests with Megatron-LM core_v0.16.1" in text
+    assert (
+        "read by its own three checks of arguments, not run, in our tests with Megatron-LM core_v0.16.1"
+        in text
+    )
     assert "pads to 129024" in text
     assert "`DATA_ARGS`" in text and "pretrain_gpt.py" in text
     assert "sdpa" not in text
