@@ -101,11 +101,8 @@ def shards(request: Request, software: Software, core: Core) -> list[tuple[int, 
     """(zero_stage, shard_group_size, reshard_after_forward) a backend offers for these degrees."""
     choose, ranks, known = request.choose, core.data * core.context, software.backend
     least = known.least_zero_stage(software.precision, software.gradient_dtype)
-    node = request.cluster.node.gpus
-    sizes = [ranks]
-    if known.partial_shard_groups and core.context == 1 and core.expert == 1:
-        inside = node // core.tensor if core.tensor < node else 1
-        sizes += [inside] if 1 < inside < ranks and ranks % inside == 0 else []
+    partial = known.partial_shard_groups and core.context == 1 and core.expert == 1
+    sizes = [size for size in divisors_of(ranks) if size > 1] if partial and ranks > 1 else [ranks]
     found = []
     for zero in _allowed(known.stages_of(request.training.optimizer), choose.zero_stage):
         reshard = zero == 3

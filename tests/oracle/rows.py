@@ -262,15 +262,15 @@ def _with_experts(request: Request, known: Backend, cut: tuple[int, int, int, in
 
 
 def _shards(request: Request, known: Backend, cut: Degrees) -> Iterator[tuple[int, int, bool]]:
-    """(zero stage, shard group, reshard): states over all data ranks, or over those of one node."""
-    ranks, node = cut.data * cut.context, request.cluster.node.gpus
+    """(zero stage, shard group, reshard): states over all data ranks, or over equal groups of them."""
+    ranks = cut.data * cut.context
     for zero in range(4):
         if zero not in known.zero_stages or not wished(request, "zero_stage", zero):
             continue
         for size in range(1, ranks + 1):
             whole = size == (ranks if zero else 1)
-            inside = zero > 0 and known.name == "fsdp" and size > 1 and size == node // cut.tensor
-            if not whole and not (inside and ranks % size == 0):
+            part = zero > 0 and known.name == "fsdp" and size > 1 and cut.expert == cut.context == 1
+            if not whole and not (part and ranks % size == 0):
                 continue
             again = zero == 3
             if wished(request, "shard_group_size", size) and wished(request, "reshard_after_forward", again):
