@@ -118,7 +118,7 @@ def _software(request: Request) -> Iterator[tuple[Backend, Words]]:
 
 WRITTEN = {
     *(("deepspeed", word) for word in ("bf16", "fp16", "fp32")),
-    *(("fsdp", word) for word in ("bf16", "fp32")),
+    *(("fsdp", word) for word in ("bf16", "fp16", "fp32")),
     *(("megatron", word) for word in ("bf16", "fp16", "fp8", "mxfp8")),
 }
 """Precisions whose launch files can be written."""
