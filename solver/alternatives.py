@@ -7,11 +7,13 @@ from typing import Any
 
 from ..inputs import InputError
 from ..models.divisors import legal_degrees
+from ..models.optimizer import moment_bytes
 from ..models.strategy import BACKENDS, Strategy
 from ..plans import Alternative, Offer, Plan, Request
 from ..plans.report import price, seconds
 from .coefficients import capacity_kib
 from .folk import even_plan
+from .ladder import LIGHT
 from .outcome import Found
 from .search import Search
 from .tables import Tables
@@ -114,22 +116,41 @@ def rule_of_thumb(request: Request, tables: Tables | None = None) -> Found | Non
 
 
 def offers(request: Request, plan: Plan, tables: Tables | None = None) -> tuple[Offer, ...]:
-    """8-bit arithmetic, where the card has it and the request does not allow it, if it pays."""
+    """What the request does not allow and would pay: see `_wishes`."""
     found = []
     step = round(plan.time.step_seconds * 1e9)
-    for precision in ("fp8", "mxfp8"):
-        if request.cluster.node.gpu.peak_flops_per_s(precision) is None:
-            continue
-        if precision in (request.choose.precision or ("bf16",)):
-            continue
-        faster = best(request, {"choose.precision": precision}, step - 1, tables)
+    for said, changes, below, caveat in _wishes(request, plan, step):
+        faster = best(request, changes, below - 1, tables)
         if faster is not None:
             found.append(
                 Offer(
-                    set=f"precision={precision}",
+                    set=said,
                     resulting_step_seconds=seconds(faster.step_ns),
                     gain_percent=round(100.0 * (1.0 - faster.step_ns / step), 4),
-                    caveat="8-bit linears change the numerics; prove convergence on a short run first",
+                    caveat=caveat,
                 )
             )
     return tuple(found)
+
+
+def _wishes(request: Request, plan: Plan, step: int) -> Iterator[tuple[str, dict[str, Any], int, str]]:
+    """(what to set, fields, ns it must stay below to pay, caveat).
+
+    8-bit arithmetic where the card has it; where states are offloaded, moments in 8 bits, and one more
+    machine if the step falls by more than its share of the cards.
+    """
+    allowed = request.choose.precision or ("bf16",)
+    for precision in ("fp8", "mxfp8"):
+        if precision not in allowed and request.cluster.node.gpu.peak_flops_per_s(precision) is not None:
+            caveat = "8-bit linears change the numerics; prove convergence on a short run first"
+            yield f"precision={precision}", {"choose.precision": precision}, step, caveat
+    if plan.strategy.offload_optimizer == "none":
+        return
+    if moment_bytes(LIGHT) < moment_bytes(request.training.optimizer):
+        caveat = "moments in 8 bits are another optimizer; prove convergence first"
+        yield f"optimizer={LIGHT}", {"training.optimizer": LIGHT}, step, caveat
+    cluster = request.cluster
+    if cluster.cards is None and not cluster.free and not cluster.others:
+        more, fields = cluster.nodes + 1, {"cluster.nodes": cluster.nodes + 1}
+        caveat = f"{cluster.node.gpus} more cards, and the step falls by more than their share"
+        yield f"nodes={more}", fields, step * cluster.nodes // more, caveat

@@ -60,8 +60,12 @@ def _doubtful(request: Request) -> Iterator[Notice]:
 
 def topology_notices(cluster: Cluster) -> tuple[Notice, ...]:
     """What the source of the cluster did not show, so that no guess passes unseen."""
-    hint = "say what is missing under [cluster], or paste the whole text"
-    return tuple(Notice(code="topology", message=note, hint=hint) for note in cluster.notes)
+    usual = "say what is missing under [cluster], or paste the whole text"
+    parts = [note.partition("; give ") for note in cluster.notes]
+    return tuple(
+        Notice(code="topology", message=message, hint=f"give {fields}" if fields else usual)
+        for message, _, fields in parts
+    )
 
 
 def _card_notice(ledger: Ledger) -> Iterator[Notice]:

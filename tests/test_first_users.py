@@ -73,7 +73,8 @@ def test_2_seventy_billion_on_sixteen_cards() -> None:
         assert "cluster.nodes=3" in sets
     offloaded = plan(request)
     assert isinstance(offloaded, Plan)
-    assert offloaded.strategy.offload_optimizer == "cpu" or offloaded.memory.verdict == "risky"
+    assert offloaded.strategy.offload_optimizer == "cpu"
+    assert {offer.set for offer in offloaded.offers} >= {"optimizer=adamw-8bit", "nodes=3"}
 
 
 def test_3_what_nvlink_would_give() -> None:

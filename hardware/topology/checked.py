@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -25,5 +26,10 @@ def checked(kind: type[Type], fields: Mapping[str, Any], origin: str, root: str 
     if first["type"] == "extra_forbidden":
         legal = nearest(str(first["loc"][-1]), kind.model_fields)
         raise InputError(field, first["input"], origin, "is not known", legal=legal, code="unknown-field")
+    if first["type"] == "literal_error":
+        known = re.findall(r"'([^']*)'", str(first["ctx"]["expected"]))
+        near = nearest(str(first["input"]), known, len(known))
+        words = [*near, *(word for word in known if word not in near)]
+        raise InputError(field, first["input"], origin, "is not a known choice", legal=words)
     value = "nothing" if first["type"] == "missing" else first["input"]
     raise InputError(field, value, origin, str(inner or first["msg"]).lower())
