@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from .activations import activation_terms
+from .adapter_work import adapter_units
 from .buffers import buffer_terms
 from .columns import Bools, Ints
 from .host import host_terms
@@ -39,7 +40,7 @@ MOMENTS = ("forward", "backward", "gradients", "step")
 
 _COMPUTE = Note("G gemm + A attention + M memory + casts, forward and backward", "measured curves", "M", "s")
 _AGAIN = Note("the forward of a recomputed layer, or its dropped part", "arXiv 2205.05198", "P", "s")
-_HOST = Note("host_added_seconds a layer and micro-batch", "regression of 2026-11", "M", "s")
+_HOST = Note("host_added_seconds a sharded unit and micro-batch", "regression of 2026-11", "M", "s")
 _ADD = Note("GA 10 N / HBM a micro-batch", "regression of 2026-11", "M", "s")
 _FIXED = Note("fixed_seconds a step", "regression of 2026-11", "M", "s")
 
@@ -164,9 +165,9 @@ class Book:
         return [step_raw_term(self.timed)]
 
     def _host_overhead(self) -> Term:
-        each = np.broadcast_to(
-            stack_constant(self.timed, "host_added_seconds")[:, None], self.work.forward.shape
-        )
+        layout = self.timed
+        units = 1.0 + adapter_units(layout, stack_constant(layout, "adapter_units"))
+        each = stack_constant(layout, "host_added_seconds")[:, None] * units
         return Term("host_overhead", "chunk", _HOST, ns(layer=each))
 
     def _accumulation(self) -> Term:

@@ -48,7 +48,7 @@ def host_step_term(layout: Layout) -> Term:
     seconds = step_share(layout.training) * cards / node.cpu_adam_parameters_per_s
     each = np.where(layout.strategies.is_("offload_optimizer", "cpu"), seconds, 0.0)
     return Term(
-        "offload_exposed",
+        "optimizer",
         "stage",
         _HOST,
         ns(offloaded=layer * each[:, None], first=first * each, last=last * each),

@@ -17,9 +17,14 @@ Array = npt.NDArray[np.float64]
 
 
 class Fabric(Frozen):
-    """One kind of network: `nic_share` of the wire that collectives reach, and seconds of a hop."""
+    """One kind of network: `nic_share` of the wire that collectives reach, and seconds of a hop.
+
+    `family` is the word people use for it and its kin, `port_gbit_per_s` what a port of it carries.
+    """
 
     name: str
+    family: str | None = None
+    port_gbit_per_s: float | None = Field(default=None, gt=0)
     nic_share: float = Field(gt=0, le=1)
     hop_seconds: float = Field(gt=0)
     source: str
@@ -60,6 +65,10 @@ class NetworkLaw(Frozen):
         if name not in found:
             raise InputError("fabric", name, "fabric", "is not known", legal=nearest(str(name), found))
         return found[name]
+
+    def family(self, word: str | None) -> tuple[Fabric, ...]:
+        """The fabrics that `word` stands for without their generation, the slowest port first."""
+        return tuple(fabric for fabric in self.fabrics if word and fabric.family == word.strip().lower())
 
     def source_of(self, field: str) -> str:
         """Where the constant `field` comes from."""

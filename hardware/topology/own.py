@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ...inputs import InputError, nearest
 from .checked import checked
 from .describe import NO_HOST, Description, base_node, card_of, laid_over
+from .fabric import settled
 
 if TYPE_CHECKING:
     from ..cluster import Cluster
@@ -83,13 +84,15 @@ def _pool(table: dict[str, Any], origin: str, beside: Beside) -> Cluster:
     from ..cluster import Cluster
     from .recognise import sighting_of
 
-    said = checked(Description, table, origin)
+    said, assumed = settled(checked(Description, table, origin), None, origin)
     if said.topology is not None:
         from .assemble import cluster_of_sighting
 
-        return cluster_of_sighting(sighting_of(beside(said.topology), said.topology), said, said.topology)
+        seen = sighting_of(beside(said.topology), said.topology)
+        found = cluster_of_sighting(seen, said, said.topology)
+        return found.model_copy(update={"notes": (*found.notes, *assumed)})
     node = node_of(said, origin)
-    notes = () if node.host_memory_bytes or said.host_memory_gib is not None else (NO_HOST,)
+    notes = assumed if node.host_memory_bytes or said.host_memory_gib is not None else (*assumed, NO_HOST)
     return Cluster(name=said.name or node.name, node=node, nodes=said.nodes or 1, notes=notes)
 
 
@@ -113,9 +116,10 @@ def described(cluster: Cluster, table: Mapping[str, Any], origin: str = "cluster
     """`cluster` with what `table` (keys of `Description`) says of its machines laid over them."""
     from ..cluster import Cluster
 
-    said = checked(Description, table, origin)
+    said, assumed = settled(checked(Description, table, origin), cluster.node, origin)
     card = card_of(said, [cluster.node.gpu], origin) if said.gpu or said.mig else None
     fields = {name: getattr(cluster, name) for name in Cluster.model_fields}
+    fields["notes"] = (*cluster.notes, *assumed)
     return checked(Cluster, {**fields, "node": laid_over(cluster.node, said, card, origin)}, origin)
 
 
