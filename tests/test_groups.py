@@ -13,7 +13,8 @@ from shardwise import Plan, Request, Training, plan
 from shardwise.costs.collectives import among
 from shardwise.hardware import Cluster
 from shardwise.hardware.collective import Kind
-from shardwise.hardware.topology import described
+from shardwise.hardware.topology import described, read_own_table
+from shardwise.inputs import InputError
 
 EFFICIENCY = Path(__file__).parent.parent / "benchmarks" / "data" / "efficiency.csv"
 KINDS: list[Kind] = ["all_reduce", "all_gather", "reduce_scatter", "all_to_all"]
@@ -96,3 +97,46 @@ def test_the_name_of_a_machine_changes_nothing() -> None:
     node = cluster.node.model_copy(update={"name": "other"})
 
     assert step_of(cluster.model_copy(update={"name": "x", "node": node})) == step_of(cluster)
+
+
+@pytest.mark.parametrize(
+    ("table", "chosen", "rate"),
+    [
+        ({"nic_gbit_per_s": 200}, "infiniband-hdr", 200),
+        ({"nic_gbit_per_s": 400}, "infiniband-ndr", 400),
+        ({"nic_gbit_per_s": 3200}, "infiniband-xdr", 3200),
+        ({}, "infiniband-ndr", 400),
+    ],
+)
+def test_infiniband_without_a_generation(table: dict[str, float], chosen: str, rate: float) -> None:
+    """By the rate of a port, else as the card's usual machine; and it is told what was assumed."""
+    own = {"gpu": "H100-SXM-80GB", "gpus_per_node": 8, "nodes": 2, "fabric": "InfiniBand", **table}
+    cluster = read_own_table(own)
+
+    assert cluster.node.fabric == chosen
+    assert cluster.node.nic_bytes_per_s * 8 / 1e9 == rate
+    assert any("InfiniBand" in note and chosen in note for note in cluster.notes)
+
+
+def test_a_generic_fabric_over_a_known_machine() -> None:
+    """Laid over a machine it takes that machine's rate; a fabric by name is told nothing of."""
+    base = Cluster.preset("dgx-a100-80gb", nodes=2)
+    found = described(base, {"fabric": "infiniband"})
+
+    assert found.node == base.node.model_copy(update={"fabric": "infiniband-hdr"})
+    assert described(base, {"fabric": "roce"}).notes == base.notes
+
+
+def test_a_fabric_that_is_none_is_refused() -> None:
+    """The error names the field and near words."""
+    own = {
+        "gpu": "H100-SXM-80GB",
+        "gpus_per_node": 8,
+        "nodes": 2,
+        "nic_gbit_per_s": 400,
+        "fabric": "token-ring",
+    }
+    with pytest.raises(InputError) as error:
+        read_own_table(own)
+
+    assert "fabric" in error.value.field
