@@ -99,7 +99,7 @@ def verdict(found: Ledger) -> str:
 
 @pytest.mark.parametrize(
     ("choices", "expected"),
-    [(deepspeed(2, recompute="all"), "does_not_fit"), ({"recompute": "full"}, "fits")],
+    [(deepspeed(2, recompute="full"), "does_not_fit"), ({"recompute": "full"}, "fits")],
 )
 def test_qlora_of_mixtral_on_two_24_gib_cards(choices: dict[str, Any], expected: str) -> None:
     """46.7e9 parameters in 4 bits are 23 GiB: replicated they fill the card, cut over two they fit."""
@@ -115,7 +115,7 @@ def test_lora_of_mixtral_needs_its_weights_cut(stage: int, expected: str) -> Non
     """93 GB of replicated 16-bit weights exceed 80 GB at any ZeRO stage below 3, whatever is trained."""
     cluster = Cluster.preset("dgx-a100-80gb")
     found = ledger(
-        model=MIXTRAL, cluster=cluster, job={"trainable": "lora(8)"}, **deepspeed(stage, recompute="all")
+        model=MIXTRAL, cluster=cluster, job={"trainable": "lora(8)"}, **deepspeed(stage, recompute="full")
     )
     assert verdict(found) == expected
 
@@ -158,7 +158,7 @@ def test_a_4_bit_base_is_unpacked_in_both_passes() -> None:
     """QLoRA is slower than LoRA of the same rank: weights are made 16-bit in forward, backward and again."""
     plain, packed = (ledger(job={"trainable": f"{kind}(16)"}) for kind in ("lora", "qlora"))
     assert packed.terms_ns["compute"] > plain.terms_ns["compute"]
-    again = [ledger(job={"trainable": f"{kind}(16)"}, recompute="all") for kind in ("lora", "qlora")]
+    again = [ledger(job={"trainable": f"{kind}(16)"}, recompute="full") for kind in ("lora", "qlora")]
     assert again[1].terms_ns["recompute"] > again[0].terms_ns["recompute"]
 
 
