@@ -11,7 +11,7 @@ from typing import Any, Self
 from pydantic import Field, model_validator
 
 from ..inputs import Frozen, InputError
-from .graph import build_graph, edges, vertices
+from .graph import build_graph, kinds, parts
 from .named_nodes import node as node_named
 from .network import network
 from .node import Node
@@ -202,7 +202,7 @@ def _graph(cluster: Cluster) -> Any:
 
 @lru_cache(maxsize=1024)
 def _tiers(cluster: Cluster) -> TierTable:
-    return reduced(vertices(cluster), edges(cluster))
+    return reduced(*parts(cluster, kinds(cluster)))
 
 
 def _machine(name: object, origin: Origin) -> Node:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from .network import network
@@ -14,16 +14,20 @@ if TYPE_CHECKING:
 Attributes = dict[str, Any]
 
 
-def vertices(cluster: Cluster) -> list[tuple[str, Attributes]]:
-    """Vertices of the graph by name."""
-    machines = placed(cluster)
-    return [*_machines(machines), *_switches(machines)]
+class Parts(NamedTuple):
+    """Vertices of a graph by name, and its edges from inside to outside."""
+
+    vertices: list[tuple[str, Attributes]]
+    edges: list[tuple[str, str, Attributes]]
 
 
-def edges(cluster: Cluster) -> list[tuple[str, str, Attributes]]:
-    """Edges of the graph, from inside to outside."""
-    machines = placed(cluster)
-    return [*_inner_edges(machines), *_network_edges(machines, cluster.oversubscription)]
+def parts(cluster: Cluster, machines: Sequence[Placed]) -> Parts:
+    """The parts of the graph of `cluster` in which these `machines` stand."""
+    total = cluster.gpus
+    return Parts(
+        [*_machines(machines, total), *_switches(machines, total)],
+        [*_inner_edges(machines, total), *_network_edges(machines, cluster.oversubscription)],
+    )
 
 
 def build_graph(cluster: Cluster) -> Any:
@@ -31,19 +35,43 @@ def build_graph(cluster: Cluster) -> Any:
     import networkx
 
     graph = networkx.Graph(name=cluster.name)
-    graph.add_nodes_from(vertices(cluster))
-    graph.add_edges_from(edges(cluster))
+    whole = parts(cluster, placed(cluster))
+    graph.add_nodes_from(whole.vertices)
+    graph.add_edges_from(whole.edges)
     return networkx.freeze(graph)
 
 
 class Placed(NamedTuple):
-    """One machine in its place: cards in use, NVLink domain (None: its own), leaf."""
+    """One machine in its place: cards in use, NVLink domain (None: its own), leaf; or several alike in it."""
 
     number: int
     node: Node
     cards: int
     domain: int | None
     leaf: int
+    copies: int = 1
+
+
+def kinds(cluster: Cluster) -> list[Placed]:
+    """Machines that stand for all: what holds of them holds of every leaf, domain and machine.
+
+    Of each pool two leaves (equal leaves have equal uplinks) and the last, which may hold fewer machines.
+    """
+    if cluster.free:
+        return placed(cluster)
+    found: list[Placed] = []
+    leaf = domain = 0
+    for pool in cluster.pools:
+        wide, cards = pool.node.domain_nodes, pool.cards or pool.node.gpus
+        whole, rest = divmod(pool.nodes, pool.leaf_size)
+        for size in [pool.leaf_size] * min(whole, 2) + [rest] * bool(rest):
+            step = wide if wide > 1 else size
+            for first in range(0, size, step):
+                own = domain if wide > 1 else None
+                found.append(Placed(len(found), pool.node, cards, own, leaf, min(step, size - first)))
+                domain += 1
+            leaf += 1
+    return found
 
 
 def placed(cluster: Cluster) -> list[Placed]:
@@ -76,9 +104,9 @@ class _Rates:
         return self._known[key]
 
 
-def _machines(machines: list[Placed]) -> Iterator[tuple[str, Attributes]]:
+def _machines(machines: Sequence[Placed], total: int) -> Iterator[tuple[str, Attributes]]:
     """Machines, and the islands of machines that have several."""
-    law, rates, total = network(), _Rates(), sum(machine.cards for machine in machines)
+    law, rates = network(), _Rates()
     alike: dict[tuple[int, int], list[Attributes]] = {}
     for machine in machines:
         node, cards = machine.node, machine.cards
@@ -100,7 +128,7 @@ def _machines(machines: list[Placed]) -> Iterator[tuple[str, Attributes]]:
             yield f"island:{machine.number}:{j}", island
 
 
-def _held(machines: list[Placed]) -> tuple[dict[int, list[Placed]], dict[int, list[Placed]]]:
+def _held(machines: Sequence[Placed]) -> tuple[dict[int, list[Placed]], dict[int, list[Placed]]]:
     """Machines by domain and by leaf."""
     domains: dict[int, list[Placed]] = {}
     leaves: dict[int, list[Placed]] = {}
@@ -111,20 +139,29 @@ def _held(machines: list[Placed]) -> tuple[dict[int, list[Placed]], dict[int, li
     return domains, leaves
 
 
-def _switches(machines: list[Placed]) -> Iterator[tuple[str, Attributes]]:
+def _cards(machines: Sequence[Placed]) -> int:
+    return sum(machine.cards * machine.copies for machine in machines)
+
+
+def _several(machines: Sequence[Placed]) -> bool:
+    """Whether there is more than one machine, so that they have a network."""
+    return len(machines) > 1 or machines[0].copies > 1
+
+
+def _switches(machines: Sequence[Placed], total: int) -> Iterator[tuple[str, Attributes]]:
     """NVLink domains of several machines, leaf switches, the spine."""
     domains, leaves = _held(machines)
     for domain, held in domains.items():
-        yield f"domain:{domain}", {"kind": "domain", "tier": "island", "cards": sum(m.cards for m in held)}
-    for leaf, held in leaves.items() if len(machines) > 1 else ():
-        yield f"leaf:{leaf}", {"kind": "leaf", "tier": "leaf", "cards": sum(m.cards for m in held)}
+        yield f"domain:{domain}", {"kind": "domain", "tier": "island", "cards": _cards(held)}
+    for leaf, held in leaves.items() if _several(machines) else ():
+        yield f"leaf:{leaf}", {"kind": "leaf", "tier": "leaf", "cards": _cards(held)}
     if len(leaves) > 1:
-        yield "spine", {"kind": "spine", "tier": "spine", "cards": sum(m.cards for m in machines)}
+        yield "spine", {"kind": "spine", "tier": "spine", "cards": total}
 
 
-def _inner_edges(machines: list[Placed]) -> Iterator[tuple[str, str, Attributes]]:
+def _inner_edges(machines: Sequence[Placed], total: int) -> Iterator[tuple[str, str, Attributes]]:
     """PCI Express from the islands of a machine to it; NVLink from a tray to its domain."""
-    law, rates, total = network(), _Rates(), sum(machine.cards for machine in machines)
+    law, rates = network(), _Rates()
     for machine in machines:
         node, name = machine.node, f"node:{machine.number}"
         if node.islands > 1:
@@ -151,12 +188,14 @@ def _inner_edges(machines: list[Placed]) -> Iterator[tuple[str, str, Attributes]
             yield name, f"domain:{machine.domain}", edge
 
 
-def _network_edges(machines: list[Placed], oversubscription: float) -> Iterator[tuple[str, str, Attributes]]:
+def _network_edges(
+    machines: Sequence[Placed], oversubscription: float
+) -> Iterator[tuple[str, str, Attributes]]:
     """Network cards from machines to their leaf; uplinks, divided by the oversubscription, to the spine.
 
     A machine in part of whose cards others work has its share of the network cards, at least one.
     """
-    if len(machines) == 1:
+    if not _several(machines):
         return
     step = network().ring_network_step_seconds
     leaves = _held(machines)[1]
@@ -166,7 +205,7 @@ def _network_edges(machines: list[Placed], oversubscription: float) -> Iterator[
         for machine in held:
             key = (id(machine.node), machine.cards)
             nic = alike.get(key) or alike.setdefault(key, _nic(machine, step))
-            up, share = up + nic["bandwidth_bytes_per_s"], min(share, nic["share"])
+            up, share = up + nic["bandwidth_bytes_per_s"] * machine.copies, min(share, nic["share"])
             yield f"node:{machine.number}", f"leaf:{leaf}", nic
         if len(leaves) > 1:
             wire = {"share": share, "latency_seconds": step, "kind": "uplink", "tier": "spine"}

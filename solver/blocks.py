@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .engine import cp_model, new_solver
-
 SCALE = 10**6
 """Parts of one in which loads are counted."""
 
@@ -49,57 +47,42 @@ def load_of(blocks: int, leaf: Leaf) -> int:
 def spread(leaves: Sequence[Leaf], stages: int, blocks: int) -> Spread | None:
     """The least load, then the fewest split stages, of `stages` stages of `blocks` blocks; None if none fit.
 
-    Proved by CP-SAT in two solves, load first.
+    Exact without a search: a leaf that gives up a whole stage of d blocks for blocks of split ones gains at
+    most d of these, so leaves hold all the whole stages they can, and the least load is the first under
+    which what is left over in them suffices for the others.
     """
     if stages * blocks > sum(leaf.blocks for leaf in leaves):
         return None
-    whole = _all_whole(leaves, stages, blocks)
-    if whole is not None:
-        return Spread(whole, (0,) * len(leaves), 0, 0)
-    return _solved(leaves, stages, blocks)
+    whole = _filled([leaf.blocks // blocks for leaf in leaves], stages)
+    missing = stages - sum(whole)
+    if not missing:
+        return Spread(tuple(whole), (0,) * len(leaves), 0, 0)
+    over = [leaf.blocks % blocks for leaf in leaves]
+    need = missing * blocks
+    load = _least_load(leaves, over, need)
+    split = _filled([_under(load, leaf, rest) for leaf, rest in zip(leaves, over, strict=True)], need)
+    return Spread(tuple(whole), tuple(split), missing, load)
 
 
-def _all_whole(leaves: Sequence[Leaf], stages: int, blocks: int) -> tuple[int, ...] | None:
-    """Whole stages a leaf, filled from the leaf that holds most; None where some stage must be split."""
-    found, left = [0] * len(leaves), stages
-    for index in sorted(range(len(leaves)), key=lambda i: -leaves[i].blocks):
-        found[index] = min(leaves[index].blocks // blocks, left)
-        left -= found[index]
-    return tuple(found) if left == 0 else None
+def _filled(room: Sequence[int], need: int) -> list[int]:
+    """`need` things into places of so much room, those of most room first: the fewest places."""
+    found = [0] * len(room)
+    for index in sorted(range(len(room)), key=lambda i: -room[i]):
+        found[index] = min(room[index], need)
+        need -= found[index]
+    return found
 
 
-def _solved(leaves: Sequence[Leaf], stages: int, blocks: int) -> Spread:
-    api = cp_model()
-    model = api.CpModel()
-    whole = [model.new_int_var(0, min(leaf.blocks // blocks, stages), "u") for leaf in leaves]
-    split = [model.new_int_var(0, leaf.blocks, "w") for leaf in leaves]
-    number = model.new_int_var(1, stages, "s")
-    load = model.new_int_var(0, max(load_of(leaf.blocks, leaf) for leaf in leaves), "load")
-    model.add(sum(whole) + number == stages)
-    model.add(sum(split) == blocks * number)
-    for leaf, u, w in zip(leaves, whole, split, strict=True):
-        model.add(blocks * u + w <= leaf.blocks)
-        model.add(leaf.uplink * load >= SCALE * w)
-    _alike(model, leaves, whole, split)
-    solver = new_solver(None)
-    for goal in (load, number):
-        model.minimize(goal)
-        status = solver.solve(model)
-        if status != api.OPTIMAL:
-            raise AssertionError("a spread of free blocks is always found and proved")
-        model.add(goal == solver.value(goal))
-    return Spread(
-        tuple(int(solver.value(u)) for u in whole),
-        tuple(int(solver.value(w)) for w in split),
-        int(solver.value(number)),
-        int(solver.value(load)),
-    )
+def _under(load: int, leaf: Leaf, rest: int) -> int:
+    """Blocks of split stages, of `rest`, that a leaf holds under a load."""
+    return min(rest, load * leaf.uplink // SCALE)
 
 
-def _alike(model: object, leaves: Sequence[Leaf], whole: Sequence[object], split: Sequence[object]) -> None:
-    """Equal leaves are filled in order: copies of one layout are not looked at twice."""
-    last: dict[Leaf, int] = {}
-    for index, leaf in enumerate(leaves):
-        if leaf in last:
-            model.add(split[last[leaf]] >= split[index])  # type: ignore[attr-defined, operator]
-        last[leaf] = index
+def _least_load(leaves: Sequence[Leaf], over: Sequence[int], need: int) -> int:
+    """The least load under which the leaves hold `need` of the blocks `over`."""
+    low, high = 0, max(load_of(rest, leaf) for leaf, rest in zip(leaves, over, strict=True))
+    while low < high:
+        middle = (low + high) // 2
+        held = sum(_under(middle, leaf, rest) for leaf, rest in zip(leaves, over, strict=True))
+        low, high = (low, middle) if held >= need else (middle + 1, high)
+    return low

@@ -27,7 +27,7 @@ def time_bound(coefficients: Coefficients) -> Ints:
     """A lower bound of the step of each row, ns, whatever the stages hold: its chunks and its tail."""
     s = coefficients.strategies
     count = layers_by_kind(coefficients.request)
-    chunks = _least_chunks(
+    chunks = least_chunks(
         coefficients.chunk.stage, count, s.pipeline_parallel, s.virtual_pipeline, coefficients.passes
     )
     found: Ints = chunks + least_tail(coefficients)
@@ -69,7 +69,7 @@ def work_of(chunk: dict[str, Ints], count: Ints, p: Ints, v: Ints) -> Ints:
     return found
 
 
-def _least_chunks(chunk: dict[str, Ints], count: Ints, p: Ints, v: Ints, passes: Ints) -> Ints:
+def least_chunks(chunk: dict[str, Ints], count: Ints, p: Ints, v: Ints, passes: Ints) -> Ints:
     """(m v - 1) max(ceil(W / p), the fullest stage) + W; ceil(L / (v p)) layers lie on some stage."""
     fullest = -(-(int(count.sum()) // v) // p)
     work = work_of(chunk, count, p, v)
@@ -104,7 +104,7 @@ def shape_bounds(request: Request, found: Space) -> ShapeBounds:
     chunk = {piece: total[piece][place] for piece in ("layer", "first", "last", "fixed")}
     chunk |= {piece: -(-chunk[piece] // v) for piece in ("first", "last")}
     passes = shapes["gradient_accumulation_steps"] * v
-    return ShapeBounds(_least_chunks(chunk, layers_by_kind(request), p, v, passes), book, place)
+    return ShapeBounds(least_chunks(chunk, layers_by_kind(request), p, v, passes), book, place)
 
 
 def shape_bound(request: Request, found: Space) -> Ints:

@@ -311,7 +311,7 @@ def plan_mixed(
         search.limit_ns = min(search.limit_ns, limit)
         outcome = search.run()
         proved &= outcome.proved
-        _add(tally, outcome.tally)
+        tally.add(outcome.tally)
         steps[chosen] = outcome.best.step_ns if outcome.best else None
         last = (some, outcome)
         if outcome.best is not None:
@@ -327,11 +327,6 @@ def plan_mixed(
     plan = plan_of(some, whole, writers)
     told = (*plan.warnings, pool_notice(request.cluster, chosen, plan, steps))
     return plan.model_copy(update={"inputs_hash": request.inputs_hash(), "warnings": told})
-
-
-def _add(tally: Tally, other: Tally) -> None:
-    for name in ("rows", "rule", "infeasible", "bound", "leaf", "leaves", "masters", "deterministic_time"):
-        setattr(tally, name, getattr(tally, name) + getattr(other, name))
 
 
 def machine_order(cluster: Cluster, strategy: Strategy) -> list[str]:

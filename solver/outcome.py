@@ -23,6 +23,20 @@ class Tally:
     deterministic_time: float = 0.0
     by_rule: dict[str, int] = field(default_factory=dict)
 
+    def add(self, other: Tally) -> None:
+        """Counts another search in."""
+        for name in (
+            "rows",
+            "rule",
+            "infeasible",
+            "bound",
+            "leaf",
+            "leaves",
+            "masters",
+            "deterministic_time",
+        ):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
     def excluded(self) -> dict[str, int]:
         """Rows excluded by each means."""
         return {"rule": self.rule, "infeasible": self.infeasible, "bound": self.bound, "leaf": self.leaf}

@@ -14,8 +14,9 @@ from shardwise.hardware import Cluster
 from shardwise.plans import NoPlan
 from shardwise.solver.blocks import Leaf, Spread, load_of, spread
 from shardwise.solver.engine import cp_model
-from shardwise.solver.fragments import lengths, shapes, worlds
 from shardwise.solver.search import Search
+from shardwise.solver.shape import ideal_cluster, shapes
+from shardwise.solver.worlds import lengths, work_bounds, worlds
 
 
 def parts(total: int, bins: int) -> Iterator[tuple[int, ...]]:
@@ -71,6 +72,20 @@ def imports() -> float:
     return min(float(run.stdout) for run in runs)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_bounds_of_work_hold_for_every_plan(seed: int) -> None:
+    """No plan on whole machines is faster than what its work takes; every number of stages has a bound."""
+    draw = random.Random(seed)
+    request = request_on(((draw.randint(2, 8), 4), (4,)), 1.0, draw.choice([4, 6, 8]))
+    bounds = work_bounds(request)
+    for cards, _ in worlds(request.cluster):
+        assert sorted(bounds.get(cards, {})) == lengths(request, cards)
+        ideal = ideal_cluster(request.cluster.node, cards)
+        if ideal is not None and cards in bounds:
+            one = Search(request.model_copy(update={"cluster": ideal})).run().best
+            assert one is None or one.step_ns >= bounds[cards][one.strategy.pipeline_parallel] > 0
+
+
 def test_sixty_four_leaves_are_proved_within_three_imports() -> None:
     """2,000 free cards over 64 leaves, stages of 8 to 128 blocks: each layout proved in time."""
     draw, blocks = random.Random(64), [0] * 64
@@ -123,7 +138,7 @@ def every_shape(request: Request) -> int | None:
     return best
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(8))
 def test_the_plan_is_the_best_of_every_world_and_shape(seed: int) -> None:
     """No pruning loses a faster plan."""
     draw = random.Random(seed)
