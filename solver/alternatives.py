@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ..inputs import InputError
@@ -40,6 +40,21 @@ def best(
     return outcome.best if outcome.proved else None
 
 
+Where = tuple[Request, Found]
+"""The best plan of some class, and the request on whose cluster it stands."""
+
+Finder = Callable[[Request, Mapping[str, Any], int | None, Tables | None], Where | None]
+"""What finds the best plan of a request with some fields changed, as `plain` does."""
+
+
+def plain(
+    request: Request, changes: Mapping[str, Any], limit_ns: int | None, tables: Tables | None
+) -> Where | None:
+    """`best` on a cluster of equal machines, all of whose cards are used."""
+    found = best(request, changes, limit_ns, tables)
+    return None if found is None else (request, found)
+
+
 def _alternative(request: Request, plan: Plan, name: str, found: Found, why: str) -> Alternative:
     loss = found.step_ns / round(plan.time.step_seconds * 1e9) - 1.0
     return Alternative(
@@ -62,26 +77,32 @@ def _grown(request: Request, plan: Plan, strategy: Strategy) -> str:
     return f"; {', '.join(told)}" if told else ""
 
 
-def alternatives(request: Request, plan: Plan, tables: Tables | None = None) -> tuple[Alternative, ...]:
-    """The best plan of each other backend, without offload where the plan offloads, and `folk`."""
-    found = list(_classes(request, plan, tables))
-    folk = rule_of_thumb(request, tables)
+def alternatives(
+    request: Request, plan: Plan, tables: Tables | None = None, find: Finder = plain
+) -> tuple[Alternative, ...]:
+    """The best plan of each other backend, without offload where the plan offloads, and `folk`.
+
+    The rule of thumb is for the cluster that the plan stands on: its own blocks where cards are scattered.
+    """
+    found = list(_classes(request, plan, tables, find))
+    folk = rule_of_thumb(plan.request, tables)
     if folk is not None:
         why = "tensor parallel inside the island, then the fewest stages and the least ZeRO stage that fit"
-        found.append(_alternative(request, plan, "folk", folk, why))
+        found.append(_alternative(plan.request, plan, "folk", folk, why))
     return tuple(sorted(found, key=lambda item: (item.step_seconds, item.name)))
 
 
-def _classes(request: Request, plan: Plan, tables: Tables | None) -> Iterator[Alternative]:
+def _classes(request: Request, plan: Plan, tables: Tables | None, find: Finder) -> Iterator[Alternative]:
     for name in BACKENDS:
         if name != plan.strategy.backend and name in (request.choose.backend or BACKENDS):
-            other = best(request, {"choose.backend": name}, tables=tables)
+            other = find(request, {"choose.backend": name}, None, tables)
             if other is not None:
-                yield _alternative(request, plan, name, other, f"the best of {name}")
+                yield _alternative(other[0], plan, name, other[1], f"the best of {name}")
     if plan.strategy.offload_optimizer == "cpu":
-        other = best(request, {"choose.offload_optimizer": "none"}, tables=tables)
+        other = find(request, {"choose.offload_optimizer": "none"}, None, tables)
         if other is not None:
-            yield _alternative(request, plan, "on_card", other, "the best that keeps all states on the cards")
+            why = "the best that keeps all states on the cards"
+            yield _alternative(other[0], plan, "on_card", other[1], why)
 
 
 def rule_of_thumb(request: Request, tables: Tables | None = None) -> Found | None:
@@ -115,18 +136,21 @@ def rule_of_thumb(request: Request, tables: Tables | None = None) -> Found | Non
         return None
 
 
-def offers(request: Request, plan: Plan, tables: Tables | None = None) -> tuple[Offer, ...]:
+def offers(
+    request: Request, plan: Plan, tables: Tables | None = None, find: Finder = plain
+) -> tuple[Offer, ...]:
     """What the request does not allow and would pay: see `_wishes`."""
     found = []
     step = round(plan.time.step_seconds * 1e9)
     for said, changes, below, caveat in _wishes(request, plan, step):
-        faster = best(request, changes, below - 1, tables)
+        faster = find(request, changes, below - 1, tables)
         if faster is not None:
+            step_ns = faster[1].step_ns
             found.append(
                 Offer(
                     set=said,
-                    resulting_step_seconds=seconds(faster.step_ns),
-                    gain_percent=round(100.0 * (1.0 - faster.step_ns / step), 4),
+                    resulting_step_seconds=seconds(step_ns),
+                    gain_percent=round(100.0 * (1.0 - step_ns / step), 4),
                     caveat=caveat,
                 )
             )
@@ -136,12 +160,13 @@ def offers(request: Request, plan: Plan, tables: Tables | None = None) -> tuple[
 def _wishes(request: Request, plan: Plan, step: int) -> Iterator[tuple[str, dict[str, Any], int, str]]:
     """(what to set, fields, ns it must stay below to pay, caveat).
 
-    8-bit arithmetic where the card has it; where states are offloaded, moments in 8 bits, and one more
+    8-bit arithmetic where all cards have it; where states are offloaded, moments in 8 bits, and one more
     machine if the step falls by more than its share of the cards.
     """
     allowed = request.choose.precision or ("bf16",)
+    cards = [pool.node.gpu for pool in request.cluster.pools]
     for precision in ("fp8", "mxfp8"):
-        if precision not in allowed and request.cluster.node.gpu.peak_flops_per_s(precision) is not None:
+        if precision not in allowed and all(card.peak_flops_per_s(precision) is not None for card in cards):
             caveat = "8-bit linears change the numerics; prove convergence on a short run first"
             yield f"precision={precision}", {"choose.precision": precision}, step, caveat
     if plan.strategy.offload_optimizer == "none":

@@ -8,10 +8,10 @@ from .search import Search
 from .shape import Shape, ideal_cluster
 
 
-def fragment_notices(request: Request, shape: Shape, plan: Plan, whole_ns: int | None) -> list[Notice]:
+def fragment_notices(request: Request, shape: Shape, plan: Plan, whole_ns: dict[int, int]) -> list[Notice]:
     """Which free cards the plan uses, and what its blocks and leaves cost against whole machines.
 
-    `whole_ns` is the step of as many cards there, searched for where it is not known.
+    `whole_ns` are steps there by number of cards; the plan's own number is searched for where it is missing.
     """
     return [allocation(shape), *_costs(request, shape, plan, whole_ns)]
 
@@ -32,18 +32,19 @@ def allocation(shape: Shape) -> Notice:
     )
 
 
-def _costs(request: Request, shape: Shape, plan: Plan, whole_ns: int | None) -> list[Notice]:
+def _costs(request: Request, shape: Shape, plan: Plan, whole_ns: dict[int, int]) -> list[Notice]:
     """What as many cards would do on whole machines under one leaf, and which part each cause has in it."""
-    flat = ideal_cluster(request.cluster.node, shape.number * shape.size)
+    cards, step_seconds = shape.number * shape.size, plan.time.step_seconds
+    flat = ideal_cluster(request.cluster.node, cards)
     if flat is None:
         return []
-    if whole_ns is None:
+    if cards not in whole_ns:
         found = Search(request.model_copy(update={"cluster": flat})).run().best
-        if found is None:
-            return []
-        whole_ns = found.step_ns
+        whole_ns = whole_ns | ({cards: found.step_ns} if found else {})
+    if cards not in whole_ns:
+        return []
+    best = seconds(whole_ns[cards])
     near = price(request.model_copy(update={"cluster": shape.near}), [plan.strategy])[0].step_ns
-    best, step_seconds = seconds(whole_ns), plan.time.step_seconds
     causes = [
         (f"blocks of {shape.size} of a machine's {request.cluster.node.gpus} cards", seconds(near) - best),
         ("paths between leaves", step_seconds - seconds(near)),
@@ -52,5 +53,15 @@ def _costs(request: Request, shape: Shape, plan: Plan, whole_ns: int | None) -> 
     message = (
         f"on {flat.nodes} whole machines under one leaf the step would take {best:.4g} s: "
         f"these fragments cost {100.0 * (step_seconds / best - 1.0):.1f} % ({shares})"
+        + _more(whole_ns, cards, step_seconds)
     )
     return [Notice(code="fragments", message=message, hint="wait for whole machines if the job is long")]
+
+
+def _more(whole_ns: dict[int, int], cards: int, step_seconds: float) -> str:
+    """What another number of cards would do on whole machines, where that is fastest."""
+    least, other = min((step, count) for count, step in whole_ns.items())
+    if other == cards:
+        return ""
+    gain = 100.0 * (1.0 - seconds(least) / step_seconds)
+    return f"; {other} cards on whole machines would take {seconds(least):.4g} s, {gain:.1f} % less"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from ..hardware import Cluster
+from ..inputs import InputError
 from ..plans import NoPlan, OutOfTime, Plan, Request
+from .alternatives import ASIDE_SECONDS, Where
 from .answer import Writers, out_of_time, plan_of
 from .clash import no_plan
 from .fragment_notices import fragment_notices
@@ -15,6 +18,7 @@ from .lower import NEVER
 from .outcome import Outcome, Tally
 from .search import Search
 from .shape import Shape, ideal_cluster, shapes
+from .tables import Tables
 from .worlds import work_bounds, worlds
 
 
@@ -77,10 +81,11 @@ class Fragments:
             return True
         return found.best is not None and found.best.step_ns <= self.limit_ns
 
-    def whole_ns(self) -> int | None:
-        """The step of as many cards as the best has on whole machines under one leaf; None if not known."""
-        found = self._ideal.get(self.best[0].number * self.best[0].size) if self.best else None
-        return found.best.step_ns if found and found.best and found.proved else None
+    @property
+    def whole_ns(self) -> dict[int, int]:
+        """By number of cards the step on whole machines under one leaf, where it was searched for."""
+        known = {cards: found for cards, found in self._ideal.items() if found and found.proved}
+        return {cards: found.best.step_ns for cards, found in known.items() if found.best}
 
     def _found(self, near: Cluster, stages: Sequence[int]) -> bool:
         """Whether blocks that all lie under one leaf can be faster than the best, as far as time allowed."""
@@ -111,6 +116,22 @@ class Fragments:
         self.proved &= outcome.proved
 
 
+def scattered(
+    request: Request, changes: Mapping[str, Any], limit_ns: int | None, tables: Tables | None
+) -> Where | None:
+    """As `plain` for free cards, with the request on the blocks that were found best."""
+    try:
+        found = Fragments(request.changed(changes), ASIDE_SECONDS)
+    except InputError:
+        return None
+    if limit_ns is not None:
+        found.limit_ns = min(found.limit_ns, limit_ns)
+    found.run()
+    if found.best is None or not found.proved or found.best[2].best is None:
+        return None
+    return found.best[1], found.best[2].best
+
+
 def plan_fragments(
     request: Request, time_limit: float | None, writers: Writers | None
 ) -> Plan | NoPlan | OutOfTime:
@@ -125,5 +146,5 @@ def plan_fragments(
     shape, virtual, outcome = found.best
     whole = Outcome(outcome.best, outcome.bound_ns, found.proved, found.tally)
     plan = plan_of(virtual, whole, writers)
-    notes = (*plan.warnings, *fragment_notices(request, shape, plan, found.whole_ns()))
+    notes = (*plan.warnings, *fragment_notices(request, shape, plan, found.whole_ns))
     return plan.model_copy(update={"inputs_hash": request.inputs_hash(), "warnings": notes})

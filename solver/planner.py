@@ -27,11 +27,12 @@ from .clash import no_plan
 from .curve import curve
 from .feasible import feasible
 from .fewest import fewest
-from .fragments import plan_fragments
+from .fragments import plan_fragments, scattered
 from .ladder import ladder
 from .legal import breaches
 from .mixed import plan_mixed
 from .notices import notices
+from .pool_asides import pool_alternatives, pool_offers
 from .search import Search
 from .software import default_precision
 from .tables import Tables
@@ -63,9 +64,12 @@ def plan(
     uneven = plan_fragments if request.cluster.free else plan_mixed if request.cluster.others else None
     if uneven is not None:
         answer = uneven(request, time_limit, writers)
-        if isinstance(answer, Plan):
-            return answer.model_copy(update={"warnings": (*told, *answer.warnings)})
-        return answer
+        if not isinstance(answer, Plan):
+            return answer
+        found = answer.model_copy(update={"warnings": (*told, *answer.warnings)})
+        if found.status != "optimal":
+            return found
+        return _beside_pools(request, found) if request.cluster.others else _beside_blocks(request, found)
     if request.objective.minimize == "gpus":
         request, outcome = fewest(request, time_limit, tables)
         asked = request
@@ -87,6 +91,29 @@ def _with_asides(request: Request, found: Plan, tables: Tables) -> Plan:
             "alternatives": later(lambda: alternatives(request, found, tables)),
             "offers": later(lambda: offers(request, found, tables)),
             "ladder": later(lambda: ladder(request, found)),
+        }
+    )
+
+
+def _beside_blocks(request: Request, found: Plan) -> Plan:
+    """The plan on free cards with what other choices reach on them, and the ladder on its own blocks."""
+    return found.model_copy(
+        update={
+            "alternatives": later(lambda: alternatives(request, found, None, scattered)),
+            "offers": later(lambda: offers(request, found, None, scattered)),
+            "ladder": later(lambda: ladder(found.request, found)),
+        }
+    )
+
+
+def _beside_pools(request: Request, found: Plan) -> Plan:
+    """The plan with the other choices of pools beside it; a plan on one pool has its ladder too."""
+    one = not found.request.cluster.others
+    return found.model_copy(
+        update={
+            "alternatives": later(lambda: pool_alternatives(request, found)),
+            "offers": later(lambda: pool_offers(found)),
+            "ladder": later(lambda: ladder(found.request, found) if one else ()),
         }
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import re
 import time
 from collections.abc import Iterator
 
@@ -165,3 +166,30 @@ def test_a_scattered_allocation_is_told() -> None:
     assert "of 17 free cards" in told["allocation"]
     assert "whole machines" in told["fragments"]
     assert found.strategy.world <= 17
+
+
+def test_what_fragments_cost_is_told_by_its_causes() -> None:
+    """The loss against whole machines is that of small blocks and that of paths between leaves."""
+    found = plan(request_on(((8, 6), (3,)), 4.0, 16))
+
+    assert isinstance(found, Plan)
+    (told,) = [notice.message for notice in found.warnings if notice.code == "fragments"]
+    total, blocks, paths, _ = (float(word) for word in re.findall(r"(-?[\d.]+) %", told))
+    assert blocks + paths == pytest.approx(total, abs=0.11)
+    assert total >= 0 and paths >= 0
+    assert "; 16 cards on whole machines would take" in told
+
+
+def test_what_stands_beside_a_plan_on_free_cards() -> None:
+    """Other backends on any of the free cards, the rule of thumb and the ladder on the plan's own blocks."""
+    request = request_on(((8, 6), (3,)), 4.0, 16)
+    open_choice = request.model_copy(
+        update={"choose": request.choose.model_copy(update={"backend": None, "software_stack": None})}
+    )
+    found = plan(open_choice)
+
+    assert isinstance(found, Plan)
+    beside = {other.name: other for other in found.alternatives}
+    assert {"fsdp", "folk"} <= set(beside)
+    assert all(other.loss_percent >= 0 and other.strategy.world <= 17 for other in beside.values())
+    assert found.ladder[-1].step_seconds == found.time.step_seconds

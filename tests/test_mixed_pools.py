@@ -171,6 +171,19 @@ def test_a_much_slower_pool_is_left_out() -> None:
     assert any("p3dn.24xlarge left out" in notice.message for notice in found.warnings)
 
 
+def test_other_choices_of_pools_stand_beside_the_plan() -> None:
+    """Each pool alone, all of them, and even stages: none is faster, and each is a strategy of its pools."""
+    used, left = plan(mixed("dgx-h100", "dgx-a100-80gb")), plan(mixed("dgx-b200", "p3dn.24xlarge"))
+
+    assert isinstance(used, Plan) and isinstance(left, Plan)
+    assert {"dgx-h100 alone", "dgx-a100-80gb alone", "even"} >= {o.name for o in used.alternatives}
+    assert {"dgx-h100 alone", "dgx-a100-80gb alone"} <= {other.name for other in used.alternatives}
+    assert [other.name for other in left.alternatives] == ["p3dn.24xlarge alone"]
+    for found in (used, left):
+        assert all(other.loss_percent >= 0 for other in found.alternatives)
+    assert left.ladder and left.ladder[-1].step_seconds == left.time.step_seconds
+
+
 def test_the_order_of_pools_does_not_matter() -> None:
     """The same two pools the other way round: the same step."""
     steps = [plan(mixed(*pair)) for pair in (("dgx-h100", "dgx-a100-80gb"), ("dgx-a100-80gb", "dgx-h100"))]
