@@ -13,16 +13,14 @@ def settings(plan: Plan) -> dict[str, str]:
     """Values by name, in the order written; each gives way to what the user has set.
 
     Megatron-LM wants kernels of a card in one queue, so that communication starts before its compute
-    (`CUDA_DEVICE_MAX_CONNECTIONS`). Machines that share one NVLink domain are priced over it: NCCL then
-    must use it (`NCCL_MNNVL_ENABLE`) instead of falling back to the network. Where the cards of an island are
+    (`CUDA_DEVICE_MAX_CONNECTIONS`). Machines that share one NVLink domain need nothing: NCCL finds it by itself
+    (NCCL 2.21 and later, src/init.cc: MNNVL_ENABLE is 2, as the hardware allows). Where the cards of an island are
     not numbered one after another, ranks visit them island by island (`CUDA_VISIBLE_DEVICES`; the deepspeed
     launcher sets that itself).
     """
     found = {"PYTORCH_CUDA_ALLOC_CONF": ALLOCATOR}
     if plan.strategy.backend == "megatron":
         found["CUDA_DEVICE_MAX_CONNECTIONS"] = "1"
-    if plan.request.cluster.node.domain_nodes > 1 and shape(plan).nodes > 1:
-        found["NCCL_MNNVL_ENABLE"] = "1"
     order = plan.request.cluster.node.card_order
     if order and plan.strategy.backend != "deepspeed" and shape(plan).cards == len(order):
         found["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, order))

@@ -11,6 +11,7 @@ from ..plans import Request
 from ..plans.plan import Plan
 from . import ways
 from .deepspeed.write import LR_PLACEHOLDER
+from .fsdp.write import decisions
 from .megatron.constants import edits
 from .megatron.write import FILE as MEGATRON_FILE
 from .releases import read_in, tested_with
@@ -129,6 +130,8 @@ def _slurm(plan: Plan) -> Iterator[str]:
 def _fsdp(plan: Plan) -> Iterator[str]:
     strategy = plan.strategy
     yield f"The docstring of `fsdp_plan.py` shows the script; load the model in {_loaded(plan.request)}."
+    if decisions(plan).loads:
+        yield "Its `load` makes the model on the meta device: a host never holds it whole for each of its ranks."
     if _several(plan):
         yield "Set `MASTER_ADDR` to the first machine; ranks are numbered machine by machine."
     if strategy.tensor_parallel > 1:

@@ -41,6 +41,11 @@ class FsdpPlan(BaseModel):
     sync_each_batch: bool = Field(default=True, exclude=True)
     """Gradients are reduced after each micro-batch; no constant: the step is written without it."""
 
+    @property
+    def loads(self) -> bool:
+        """Whether the model can be made without memory: what is trained are all its weights, in float32."""
+        return self.trained_parameters is None
+
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         size = 1

@@ -68,7 +68,7 @@ def module(chosen: FsdpPlan, model: str) -> str:
     check = "model" if chosen.trained_parameters is None else "portion"
     names = ["ranks", "layers", check, "tensor_parallel" if tensor else "whole_loss"]
     scaled = chosen.compute_dtype == "float16"
-    names += [*["recompute"] * recompute, "shard", "step", *["scaled"] * scaled]
+    names += [*["recompute"] * recompute, "shard", *["load"] * chosen.loads, "step", *["scaled"] * scaled]
     imports, bodies = [], []
     for name in names:
         text = (files(__package__) / "parts" / f"{name}.py").read_text(encoding="utf-8")
@@ -77,7 +77,8 @@ def module(chosen: FsdpPlan, model: str) -> str:
         bodies.append(body)
     tested = tested_with("torch", "transformers")
     kind = "in float32" if chosen.trained_dtype is None else f"its trained weights in {chosen.trained_dtype}"
-    doc = _DOC.format(model=label(model), world=chosen.world_size, tested=tested, kind=kind)
+    start = _LOADED if chosen.loads else _GIVEN.format(kind=kind)
+    doc = _DOC.format(model=label(model), world=chosen.world_size, tested=tested, start=start)
     kept = chosen.model_dump(exclude_none=True)
     constants = "\n".join(_constant(name, value) for name, value in kept.items())
     pieces = [doc, _merged(imports), constants, *bodies, _faces(tensor, recompute, chosen)]
@@ -163,7 +164,8 @@ def _faces(tensor: bool, recompute: bool, chosen: FsdpPlan) -> str:
     entropy = "torch.compile(cross_entropy)" if chosen.compiled_loss else "cross_entropy"
     loop = _LOOP if chosen.sync_each_batch else _LATE
     words = _SCALED if chosen.compute_dtype == "float16" else _PLAIN
-    return _FACES.format(steps="\n".join(steps), entropy=entropy, loop=loop, **words)
+    load = _LOAD if chosen.loads else ""
+    return _FACES.format(steps="\n".join(steps), entropy=entropy, loop=loop, load=load, **words)
 
 
 _PLAIN = {
@@ -181,10 +183,31 @@ _SCALED = {
 """What differs in a step where gradients are float16: the loss is scaled, overflowing steps are left out."""
 
 
+_LOAD = '''def load(
+    build: Callable[[], nn.Module], mesh: DeviceMesh, weights: Mapping[str, torch.Tensor] | None = None
+) -> nn.Module:
+    """The model of `build`, made on the meta device and laid out as planned, then given memory and weights.
+
+    A rank holds its shards alone. `weights` is the whole state dict on rank 0 and empty on the others.
+    """
+    model = apply(without_memory(build), mesh)
+    layers = decoder_layers(model, LAYERS)
+    give_memory(model, layers, device_type(), OFFLOAD_ROOT, OFFLOADED_LAYERS)
+    fill(model, weights)
+    return model
+
+
+'''
+
 _LOOP = "for tokens, following in batches:"
 _LATE = """for index, (tokens, following) in enumerate(batches):
         model.set_requires_gradient_sync(index == GRADIENT_ACCUMULATION_STEPS - 1)"""
 
+
+_GIVEN = "model = fsdp_plan.apply(model, mesh)       # the model {kind}, the same on every rank"
+_LOADED = """model = fsdp_plan.load(build, mesh)        # build() makes it in float32, here without memory
+    # ... or load(build, mesh, weights): the state dict on rank 0, {} on the others
+    # ... or apply(model, mesh): a model in float32 that every rank already holds whole"""
 
 _DOC = '''"""How to lay {model} out on {world} cards with FSDP2.
 
@@ -192,7 +215,7 @@ Written by shardwise; the plan is in plan.json. Tested with {tested}.
 A training script does
 
     mesh = fsdp_plan.make_mesh()
-    model = fsdp_plan.apply(model, mesh)       # the model {kind}, the same on every rank
+    {start}
     rank, count = fsdp_plan.data_rank(mesh)    # for the sampler of the data
     optimizer = torch.optim.AdamW(model.parameters(), lr=..., fused=True)
     for batches in ...:                        # GRADIENT_ACCUMULATION_STEPS of (tokens, next tokens)
@@ -221,7 +244,7 @@ def apply(model: nn.Module, mesh: DeviceMesh) -> nn.Module:
     return model
 
 
-token_loss = {entropy}
+{load}token_loss = {entropy}
 
 
 {scale}def step(

@@ -190,6 +190,16 @@ def test_recomputed_layers_cost_their_flops_again(found: list[Any]) -> None:
         assert rank["zero 3 selective"]["flops"] - base == 4 * 2 * 32 * (key + query + inner)
 
 
+def test_a_model_of_no_memory_gets_its_first_weights(found: list[Any]) -> None:
+    """`load` without weights: the model's own deviation of 0.02, norms of one, rotary frequencies."""
+    for rank in found:
+        first = rank["zero 3"]["first"]
+
+        assert first["deviation"] == pytest.approx(0.02, rel=0.1)
+        assert first["norms"] == [1.0]
+        assert first["rotary"] == pytest.approx([10_000 ** (-part / 8) for part in range(8)])
+
+
 @pytest.mark.parametrize(
     ("name", "words"), [("eight ranks", "for 8 ranks, 4"), ("three layers", "for 4 layers")]
 )

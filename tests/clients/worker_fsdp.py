@@ -20,7 +20,7 @@ from clients import tiny_model  # noqa: E402
 from torch.distributed.tensor import DTensor  # noqa: E402
 from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
-STEPS, RATE = 3, 1e-3
+STEPS, RATE, FIRST = 3, 1e-3, "zero 3"
 RANK = int(os.environ["RANK"])
 
 
@@ -46,9 +46,7 @@ def train(name: str, case: dict[str, Any]) -> dict[str, Any]:
     """Losses (mean over ranks), gradient norms and FLOPs of steps by the emitted `step`; what is held."""
     plan = module_of(name, case["module"])
     mesh = plan.make_mesh()
-    built = tiny_model.build(case["family"], tied=case["tied"], layers=case["layers"])
-    tiny_model.hold(built, case["job"])
-    model = plan.apply(built, mesh)
+    model = laid_out(plan, mesh, case)
     optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, fused=True)
     norms: list[float] = []
     clip = plan.clip_gradients
@@ -70,6 +68,33 @@ def train(name: str, case: dict[str, Any]) -> dict[str, Any]:
             losses.append(loss.item() / dist.get_world_size())
     work = {"flops": counter.get_total_flops() // STEPS, "passes": [count // STEPS for count in passes]}
     return {"losses": losses, "norms": norms, **work, **held(plan, model)}
+
+
+def laid_out(plan: Any, mesh: Any, case: dict[str, Any]) -> Any:
+    """The model by `load` where the file has it, with weights that rank 0 alone holds; else by `apply`."""
+
+    def build() -> Any:
+        return tiny_model.build(case["family"], tied=case["tied"], layers=case["layers"])
+
+    if hasattr(plan, "load"):
+        return plan.load(build, mesh, build().state_dict() if RANK == 0 else {})
+    built = build()
+    tiny_model.hold(built, case["job"])
+    return plan.apply(built, mesh)
+
+
+def first_weights(name: str, case: dict[str, Any]) -> dict[str, Any]:
+    """What `load` gives without weights: how far they spread, and whether any is left unset."""
+    plan = module_of(f"{name} first", case["module"])
+    model = plan.load(
+        lambda: tiny_model.build(case["family"], tied=case["tied"], layers=case["layers"]), plan.make_mesh()
+    )
+    whole = {key: value.full_tensor() for key, value in model.state_dict().items()}
+    return {
+        "deviation": whole["model.layers.0.self_attn.q_proj.weight"].std().item(),
+        "norms": sorted({value for key, each in whole.items() if "norm" in key for value in each.tolist()}),
+        "rotary": [buffer.tolist() for key, buffer in model.named_buffers() if "inv_freq" in key][0],
+    }
 
 
 def count_passes(layers: Any) -> list[int]:
@@ -127,6 +152,8 @@ if __name__ == "__main__":
     found = {}
     for name, case in job.items():
         found[name] = attempt(name, case)
+        if name == FIRST:
+            found[name]["first"] = first_weights(name, case)
         if RANK == 0 and not case["refused"]:
             found[name]["plain"] = plain(case)
     (folder / f"out{RANK}.json").write_text(json.dumps(found), encoding="utf-8")

@@ -4,7 +4,9 @@ Written by shardwise; the plan is in plan.json. Tested with torch 2.13.0, transf
 A training script does
 
     mesh = fsdp_plan.make_mesh()
-    model = fsdp_plan.apply(model, mesh)       # the model in float32, the same on every rank
+    model = fsdp_plan.load(build, mesh)        # build() makes it in float32, here without memory
+    # ... or load(build, mesh, weights): the state dict on rank 0, {} on the others
+    # ... or apply(model, mesh): a model in float32 that every rank already holds whole
     rank, count = fsdp_plan.data_rank(mesh)    # for the sampler of the data
     optimizer = torch.optim.AdamW(model.parameters(), lr=..., fused=True)
     for batches in ...:                        # GRADIENT_ACCUMULATION_STEPS of (tokens, next tokens)
@@ -15,12 +17,13 @@ A training script does
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.checkpoint.state_dict import StateDictOptions, set_model_state_dict
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import (
     CPUOffloadPolicy,
@@ -136,6 +139,32 @@ def shard_layers(
     fully_shard(model, mesh=mesh[axes], mp_policy=precision, offload_policy=root)
 
 
+def without_memory(build: Callable[[], nn.Module]) -> nn.Module:
+    """The model of `build` on the meta device: shapes alone."""
+    with torch.device("meta"):
+        return build()
+
+
+def give_memory(
+    model: nn.Module, layers: nn.ModuleList, device: str, offload_root: bool, offloaded_layers: int
+) -> None:
+    """Memory for the shards of this rank, uninitialised: on `device`, or on the host what lives there."""
+    model.to_empty(device="cpu" if offload_root else device)
+    for layer in layers[: len(layers) - offloaded_layers] if offload_root else ():
+        layer.to_empty(device=device)
+    for part in model.modules():
+        for name, buffer in part.named_buffers(recurse=False):
+            setattr(part, name, buffer.to(device))
+
+
+def fill(model: nn.Module, weights: Mapping[str, torch.Tensor] | None) -> None:
+    """First weights by the model's own `init_weights`, then `weights`, which rank 0 hands to the others."""
+    model.init_weights()
+    if weights is not None:
+        options = StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)
+        set_model_state_dict(model, dict(weights), options=options)
+
+
 def cross_entropy(logits: torch.Tensor, following: torch.Tensor) -> torch.Tensor:
     """Mean cross entropy of the next tokens, in float32; -100 marks tokens left out."""
     return nn.functional.cross_entropy(logits.flatten(0, 1).float(), following.flatten())
@@ -191,6 +220,20 @@ def apply(model: nn.Module, mesh: DeviceMesh) -> nn.Module:
     precision = MixedPrecisionPolicy(param_dtype=COMPUTE_DTYPE, reduce_dtype=REDUCE_DTYPE)
     offload = OFFLOAD_ROOT, OFFLOADED_LAYERS
     shard_layers(model, layers, mesh, precision, RESHARD_AFTER_FORWARD, *offload)
+    return model
+
+
+def load(
+    build: Callable[[], nn.Module], mesh: DeviceMesh, weights: Mapping[str, torch.Tensor] | None = None
+) -> nn.Module:
+    """The model of `build`, made on the meta device and laid out as planned, then given memory and weights.
+
+    A rank holds its shards alone. `weights` is the whole state dict on rank 0 and empty on the others.
+    """
+    model = apply(without_memory(build), mesh)
+    layers = decoder_layers(model, LAYERS)
+    give_memory(model, layers, device_type(), OFFLOAD_ROOT, OFFLOADED_LAYERS)
+    fill(model, weights)
     return model
 
 
