@@ -13,10 +13,10 @@ def settings(plan: Plan) -> dict[str, str]:
     """Values by name, in the order written; each gives way to what the user has set.
 
     Megatron-LM wants kernels of a card in one queue, so that communication starts before its compute
-    (`CUDA_DEVICE_MAX_CONNECTIONS`). Machines that share one NVLink domain need nothing: NCCL finds it by itself
-    (NCCL 2.21 and later, src/init.cc: MNNVL_ENABLE is 2, as the hardware allows). Where the cards of an island are
-    not numbered one after another, ranks visit them island by island (`CUDA_VISIBLE_DEVICES`; the deepspeed
-    launcher sets that itself).
+    (`CUDA_DEVICE_MAX_CONNECTIONS`). Machines that share one NVLink domain need nothing: NCCL finds it by
+    itself (2.21 and later, src/init.cc: MNNVL_ENABLE is 2, as the hardware allows). Where the cards of an
+    island are not numbered one after another, ranks visit them island by island (`CUDA_VISIBLE_DEVICES`;
+    the deepspeed launcher sets that itself).
     """
     found = {"PYTORCH_CUDA_ALLOC_CONF": ALLOCATOR}
     if plan.strategy.backend == "megatron":

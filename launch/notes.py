@@ -131,7 +131,7 @@ def _fsdp(plan: Plan) -> Iterator[str]:
     strategy = plan.strategy
     yield f"The docstring of `fsdp_plan.py` shows the script; load the model in {_loaded(plan.request)}."
     if decisions(plan).loads:
-        yield "Its `load` makes the model on the meta device: a host never holds it whole for each of its ranks."
+        yield "Its `load` makes the model on the meta device: no host holds it whole for each of its ranks."
     if _several(plan):
         yield "Set `MASTER_ADDR` to the first machine; ranks are numbered machine by machine."
     if strategy.tensor_parallel > 1:
