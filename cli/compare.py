@@ -77,7 +77,7 @@ def _paired(texts: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
     for text in texts:
         name, colon, rest = text.partition(":")
         named = bool(colon) and "=" not in name
-        settings = [parsed(one) for one in settings_in(rest if named else text)]
+        settings = [parsed(one, "--case") for one in settings_in(rest if named else text)]
         yield (name if named else text).strip(), {field: value for field, value, _ in settings}
 
 

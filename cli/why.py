@@ -25,13 +25,20 @@ def why(
     from ..plans import as_json as json_text
     from ..plans.settings import parsed, settings_in
     from .answers_text import why_text
+    from .words import seconds
 
-    settings = [parsed(one) for text in changes for one in settings_in(text)]
+    settings = [parsed(one, "KEY=VALUE") for text in changes for one in settings_in(text)]
     given = kept_plan(plan, voice)
     from ..solver import why as forced  # after the input: bad input is told without loading the solver
 
     with working("searching", not (voice.quiet or voice.as_json)):
         found = forced(given, {field: value for field, value, _ in settings})
+    if abs(found.planned_step_seconds - given.time.step_seconds) > 1e-9:
+        voice.warn(
+            f"the plan holds {seconds(given.time.step_seconds)} a step, this cost model says "
+            f"{seconds(found.planned_step_seconds)}",
+            "it was written by another release, or edited: plan again",
+        )
     if voice.as_json:
         voice.data(json_text(found))
     else:

@@ -122,11 +122,21 @@ def knobs(strategy: Strategy) -> list[str]:
     words += [
         f"micro-batch {strategy.micro_batch_size}",
         f"accumulation {strategy.gradient_accumulation_steps}",
-        f"recompute {strategy.recompute}",
+        f"recompute {recomputed(strategy)}",
         f"offload {offload(strategy)}",
         f"{strategy.precision} ({strategy.gradient_dtype} gradients)",
     ]
     return words
+
+
+def recomputed(strategy: Strategy) -> str:
+    """How layers are recomputed, and how many where not all are alike."""
+    kinds = {
+        "full": sum(stage.recompute_full_layers for stage in strategy.stages),
+        "selective": sum(stage.recompute_selective_layers for stage in strategy.stages),
+    }
+    told = [f"{kind} on {count}" for kind, count in kinds.items() if 0 < count < strategy.layers]
+    return f"{', '.join(told)} of {strategy.layers} layers" if told else strategy.recompute
 
 
 def offload(strategy: Strategy) -> str:

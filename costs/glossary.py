@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from math import prod
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,8 +20,37 @@ from .columns import Counts, Strategies
 from .layout import Layout
 from .terms import Frame, Term, evaluate
 
-MODEL, NODE, CARDS = "llama-3.1-8b", "dgx-h100", 8
-"""The worked example: 64 sequences of 4,096 tokens, one sequence a pass."""
+NODE, CARDS = "dgx-h100", 8
+"""The machine of the worked examples: 64 sequences of 4,096 tokens on it, one sequence a pass."""
+
+
+class Example(NamedTuple):
+    """A worked example: the model, what it shows beside one sequence a pass, and its choices."""
+
+    model: str
+    words: str
+    choices: dict[str, Any]
+
+
+_SHARDED = {"zero_stage": 1, "micro_batch_size": 1}
+_TENSOR = {**_SHARDED, "backend": "megatron", "tensor_parallel": 8, "sequence_parallel": True}
+_OFFLOADED = {"backend": "deepspeed", "zero_stage": 3, "offload_optimizer": "cpu", "offload_params": "cpu"}
+OTHERS = (
+    Example("llama-3.1-8b", "TP 8 of Megatron", _TENSOR),
+    Example("llama-3.1-8b", "PP 8 of Megatron", {**_SHARDED, "backend": "megatron", "pipeline_parallel": 8}),
+    Example("llama-3.1-8b", "CP 8 of Megatron", {**_SHARDED, "backend": "megatron", "context_parallel": 8}),
+    Example("mixtral-8x7b", "EP 8 of Megatron", {**_SHARDED, "backend": "megatron", "expert_parallel": 8}),
+    Example("llama-3.1-8b", "ZeRO-3 of DeepSpeed, states in host memory", _OFFLOADED),
+    Example("llama-3.1-8b", "ZeRO-2 of DeepSpeed", {"backend": "deepspeed", "zero_stage": 2}),
+    Example("llama-3.1-8b", "ZeRO-3 of FSDP", {"backend": "fsdp", "zero_stage": 3}),
+)
+"""Examples after the usual one, for terms that it does not have."""
+
+
+def usual(stage: int) -> Example:
+    """Data parallel with a ZeRO stage of DeepSpeed."""
+    return Example("llama-3.1-8b", f"ZeRO-{stage}", {"backend": "deepspeed", "zero_stage": stage})
+
 
 _NAME = re.compile(r"(?:zero([0-3])\.)?([a-z_]+)")
 
@@ -54,48 +86,55 @@ def term_text(key: str) -> TermText:
     """
     found = _NAME.fullmatch(key)
     zero, name = (found[1], found[2]) if found else (None, key)
-    stage = 3 if zero is None else int(zero)
-    groups = _groups(stage)
+    examples = (usual(3), *OTHERS) if zero is None else (usual(int(zero)),)
+    first: TermText | None = None
+    for example in examples:
+        for text in _told(key, name, example):
+            if text.amounts:
+                return text
+            first = first or text
+    if first is None:
+        legal = nearest(name, term_names())
+        raise InputError("term", key, "argument", "is no term of the ledger", legal=legal)
+    return first
+
+
+def _told(key: str, name: str, example: Example) -> Iterator[TermText]:
+    """The text of a term with the numbers of an example, where the example's book has the term."""
+    groups = _groups(example)
     named = {at: [t for t in terms if t.name == name] for at, (terms, _) in groups.items()}
     notes = [term.note for terms in named.values() for term in terms]
     if not notes:
-        known = sorted({term.name for terms, _ in groups.values() for term in terms})
-        raise InputError("term", key, "argument", "is no term of the ledger", legal=nearest(name, known))
+        return
     amounts = [
         Amount(at=at, value=value, unit=notes[0].unit)
         for at, (_, frame) in groups.items()
         if (value := _value(named[at], frame, notes[0].unit))
     ]
-    return TermText(
+    yield TermText(
         term=key,
         formula="; ".join(dict.fromkeys(note.formula for note in notes)),
         source="; ".join(dict.fromkeys(note.source for note in notes)),
         grade=notes[0].grade,
         unit=notes[0].unit,
-        example=f"{MODEL} on {CARDS} cards of {NODE}, ZeRO-{stage}, micro-batch 1 of 4,096 tokens",
+        example=f"{example.model} on {CARDS} cards of {NODE}, {example.words}, micro-batch 1 of 4,096 tokens",
         amounts=tuple(amounts),
     )
 
 
 def term_names() -> tuple[str, ...]:
     """Every term of the ledger."""
-    return tuple(sorted({term.name for terms, _ in _groups(3).values() for term in terms}))
+    return tuple(sorted({term.name for terms, _ in _groups(usual(3)).values() for term in terms}))
 
 
-def _groups(stage: int) -> dict[str, tuple[list[Term], Frame]]:
+def _groups(example: Example) -> dict[str, tuple[list[Term], Frame]]:
     """Terms by moment and time group, with the frame that turns them into values."""
-    model, cluster = Transformer.preset(MODEL), Cluster.preset(NODE)
+    model, cluster = Transformer.preset(example.model), Cluster.preset(NODE)
     training = Training(global_batch_size=64, sequence_length=4096)
-    layers, known = model.layers, backend("deepspeed")
-    strategy = Strategy(
-        backend=known.name, software_stack=known.default_stack, data_parallel=CARDS, zero_stage=stage,
-        shard_group_size=CARDS if stage else 1, reshard_after_forward=stage == 3, micro_batch_size=1,
-        gradient_accumulation_steps=8, loss_kernel=known.default_loss_kernel,
-        stages=(Stage(layers=layers, recompute_full_layers=layers),),
-    )  # fmt: skip
+    strategy = _strategy(example, model.layers)
     columns = Strategies.of([strategy])
     book = Book(Layout(model, training, cluster, columns))
-    frame = Frame.of(Counts.of([strategy], model.kind_of_layer), np.array([1]), book.layout.in_flight[:, :1])
+    frame = Frame.of(Counts.of([strategy], model.kind_of_layer), np.array([1]), book.layout.in_flight)
     found = {moment: (book.memory[moment], frame) for moment in MOMENTS}
     return found | {
         "a micro-batch": (book.chunk, frame),
@@ -104,7 +143,27 @@ def _groups(stage: int) -> dict[str, tuple[list[Term], Frame]]:
     }
 
 
+def _strategy(example: Example, layers: int) -> Strategy:
+    """The strategy of an example: data parallel over what its choices leave, every layer recomputed."""
+    choices, known = example.choices, backend(example.choices["backend"])
+    axes = ("tensor_parallel", "pipeline_parallel", "context_parallel")
+    ranks = CARDS // prod(choices.get(axis, 1) for axis in axes)
+    stages = choices.get("pipeline_parallel", 1)
+    held = layers // stages
+    stage = Stage(
+        layers=held,
+        recompute_full_layers=held,
+        offloaded_layers=held if choices.get("offload_optimizer", "none") != "none" else 0,
+    )
+    shards = ranks * choices.get("context_parallel", 1) if choices["zero_stage"] else 1
+    return Strategy(
+        software_stack=known.default_stack, data_parallel=ranks, shard_group_size=shards,
+        reshard_after_forward=choices["zero_stage"] == 3, gradient_accumulation_steps=64 // ranks,
+        loss_kernel=known.default_loss_kernel, stages=(stage,) * stages, **{"micro_batch_size": 1, **choices},
+    )  # fmt: skip
+
+
 def _value(terms: list[Term], frame: Frame, unit: str) -> float:
-    """The sum of `terms` on the one stage, in bytes or seconds."""
+    """The sum of `terms` on the first stage, in bytes or seconds."""
     total = sum(int(evaluate(term, frame)[0, 0]) for term in terms)
     return float(total * 1024) if unit == "bytes" else round(total / 1e9, 9)

@@ -43,5 +43,7 @@ def edited(plan: Plan) -> tuple[str, ...]:
 
 
 def _digest(part: BaseModel) -> str:
-    text = json.dumps(part.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+    """Without what is as by default: a field that a later release adds changes no digest."""
+    data = part.model_dump(mode="json", exclude_defaults=True)
+    text = json.dumps(data, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]

@@ -98,11 +98,11 @@ def _balanced(text: str) -> bool:
     return text.count("[") <= text.count("]") and text.count('"') % 2 == 0 and text.count("'") % 2 == 0
 
 
-def parsed(setting: str) -> tuple[str, Any, str]:
-    """(dotted field, value, origin) of one ``--set key=value``."""
+def parsed(setting: str, flag: str = "--set") -> tuple[str, Any, str]:
+    """(dotted field, value, origin) of one ``key=value``, of `flag`."""
     key, equals, text = setting.partition("=")
     if not equals or not key.strip():
-        raise InputError("--set", setting, "--set", "must be written key=value", legal=["tensor_parallel=4"])
-    origin = f"--set {setting if len(setting) <= 60 else setting[:57] + '...'}"
+        raise InputError(flag, setting, flag, "must be written key=value", legal=["tensor_parallel=4"])
+    origin = f"{flag} {setting if len(setting) <= 60 else setting[:57] + '...'}"
     field = field_of(key.strip(), origin)
     return field, value_of(text.strip(), field), origin

@@ -31,7 +31,7 @@ def why(plan: Plan, changes: Mapping[str, Any]) -> Why:
     request = plan.request
     forced = request.changed(dict(changes), origin="forced")
     said = ", ".join(f"{field}={_text(value)}" for field, value in changes.items())
-    base = {
+    base: dict[str, Any] = {
         "inputs_hash": request.inputs_hash(),
         "versions": versions(),
         "set": said,
@@ -46,6 +46,7 @@ def why(plan: Plan, changes: Mapping[str, Any]) -> Why:
     found = outcome.best
     before = price(padded(request), [plan.strategy])[0]
     after = price(padded(forced), [found.strategy])[0]
+    base["planned_step_seconds"] = seconds(before.step_ns)  # as priced today, so that the terms add up
     return Why(
         status=status(outcome),
         held=found.strategy == plan.strategy,

@@ -371,7 +371,7 @@ def test_a_defect_is_told_as_ours(
 @pytest.mark.parametrize(
     ("line", "code", "told"),
     [
-        ("list models >&-", 0, ""),
+        ("list models -q >&-", 0, ""),
         ("list models >/dev/full", 2, "output = - (from standard output): cannot be written"),
         ("list models --json >/dev/full", 2, "output = - (from standard output): cannot be written"),
         ("--help >/dev/full", 2, "output = - (from standard output): cannot be written"),
