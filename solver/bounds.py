@@ -13,6 +13,7 @@ from .coefficients import Coefficients, allowed_recompute, capacity_kib
 from .hosts import host_can_hold
 from .level import Level, level, reach_of
 from .lower import NEVER, cheapest, layers_by_kind, least_tail, work_of
+from .spans import Reach
 
 
 def supports(coefficients: Coefficients, rows: Ints, word: str) -> Bools:
@@ -77,6 +78,8 @@ def keeps(coefficients: Coefficients, rows: Ints, limit_ns: int) -> Bools:
 def possible(coefficients: Coefficients, rows: Ints, limit_ns: int) -> tuple[Cases, Ints]:
     """Ways of recomputing not proved slower than `limit_ns`, and the slowest chunk each may have, ns."""
     found = cases(coefficients, rows, longest(coefficients, rows, limit_ns))
+    if len(coefficients.request.model.kinds) > 1:
+        found = _in_reach(coefficients, found, limit_ns)
     parts, times = [found.take(slice(0))], [np.zeros(0, dtype=np.int64)]
     for block in blocks(found, CASES_AT_ONCE):
         tau = slowest(coefficients, block, limit_ns)
@@ -85,6 +88,30 @@ def possible(coefficients: Coefficients, rows: Ints, limit_ns: int) -> tuple[Cas
         parts.append(block.take(held))
         times.append(tau[held])
     return Cases.join(parts), np.concatenate(times)
+
+
+def _in_reach(coefficients: Coefficients, found: Cases, limit_ns: int) -> Cases:
+    """The cases without those of full recompute of rows that no number of recomputed layers lets hold all.
+
+    Each such row is tested once: with the time of the least number and the memory of the best.
+    """
+    full = np.flatnonzero(found.word == FULL)
+    if not len(full):
+        return found
+    fresh = np.ones(len(full), dtype=np.bool_)
+    fresh[1:] = found.row[full][1:] != found.row[full][:-1]
+    first = np.flatnonzero(fresh)
+    last = np.append(first[1:], len(full))
+    ranges, upto = found.take(full[first]), found.number[full[last - 1]]
+    held = [np.zeros(0, dtype=np.bool_)]
+    for start in range(0, len(first), CASES_AT_ONCE):
+        some = slice(start, start + CASES_AT_ONCE)
+        block = ranges.take(some)
+        tau = slowest(coefficients, block, limit_ns)
+        held.append((tau >= 0) & Reach(coefficients, block, upto[some]).holds(tau))
+    kept = np.ones(len(found.row), dtype=np.bool_)
+    kept[full] = np.repeat(np.concatenate(held), last - first)
+    return found.take(kept)
 
 
 def longest(coefficients: Coefficients, rows: Ints, limit_ns: int) -> Ints:

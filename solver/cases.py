@@ -30,9 +30,13 @@ class Cases:
     word: Ints
     number: Ints
 
-    def take(self, some: Bools | slice) -> Cases:
+    def take(self, some: Bools | Ints | slice) -> Cases:
         """Some of the cases."""
         return Cases(self.row[some], self.word[some], self.number[some])
+
+    def repeated(self, times: int) -> Cases:
+        """Each case so many times, one after another."""
+        return Cases(*(np.repeat(part, times) for part in (self.row, self.word, self.number)))
 
     @classmethod
     def join(cls, parts: Sequence[Cases]) -> Cases:

@@ -57,6 +57,17 @@ class Closing:
         self.tally.leaf -= self.best is not None
         return Outcome(self.best, self.best.step_ns if self.best else None, True, self.tally)
 
+    def early(self, entry: Entry) -> bool:
+        """Whether a row is closed: solved before the others are known, so that its plan lowers the limit."""
+        made = self._tables(entry)
+        if made is None:
+            self.tally.infeasible += 1
+            return True
+        if self._leaf(entry, *made[:2]) is None:
+            return True
+        self.tally.leaf -= 1
+        return False
+
     def _charge(self, seconds: float) -> None:
         self.tally.deterministic_time += seconds
 

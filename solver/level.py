@@ -17,6 +17,9 @@ from .spans import Reach
 HALVINGS = 6
 """How often the gap between what is too fast and what is possible is halved at a time."""
 
+BETWEEN, FEW = 7, 128
+"""Times tried at once, a power of two less one, where cases are few: as many."""
+
 
 @dataclass(frozen=True)
 class Level:
@@ -66,15 +69,23 @@ def level(coefficients: Coefficients, found: Cases, most: Ints, spent: Ints) -> 
 
 
 def halved(coefficients: Coefficients, one: Level) -> Level:
-    """The level with the gap between floor and ceiling halved `HALVINGS` times."""
-    reach = reach_of(coefficients, one.cases)
+    """The level with the gap between floor and ceiling halved `HALVINGS` times.
+
+    Of few cases several times between are tried at once: each try of a handful costs as much as of many.
+    """
+    between = BETWEEN if len(one.lower) <= FEW else 1
     low, high = one.floor, one.ceiling
-    for _ in range(HALVINGS):
-        middle = (low + high) // 2
-        holds = reach.holds(middle)
-        low, high = np.where(holds, low, middle), np.where(holds, middle, high)
+    reach = reach_of(coefficients, one.cases.repeated(between))
+    every = np.arange(len(low))
+    for _ in range(HALVINGS // between.bit_length()):
+        parts = (high - low)[:, None] // (between + 1) * np.arange(between + 2)[None, :]
+        taus = np.concatenate([low[:, None] + parts[:, :-1], high[:, None]], axis=1)
+        holds = reach.holds(taus[:, 1:-1].reshape(-1)).reshape(len(low), between)
+        fast = np.logical_and.accumulate(~holds, axis=1).sum(axis=1)
+        low, high = taus[every, fast], taus[every, fast + 1]
     gained = (coefficients.passes[one.cases.row] - 1) * (low - one.floor)
-    return Level(one.cases, low, high, one.lower + gained, np.minimum(one.upper, reach.step(high)))
+    upper = reach_of(coefficients, one.cases).step(high)
+    return Level(one.cases, low, high, one.lower + gained, np.minimum(one.upper, upper))
 
 
 def reach_of(coefficients: Coefficients, found: Cases) -> Reach | Counted:

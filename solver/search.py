@@ -34,6 +34,9 @@ BATCH = 1024
 GROWTH = 4
 """Shapes whose rows are opened at once: the first time, at most, and by how much more each time."""
 
+LOOSE = 0.02
+"""Part of the limit by which the bound of the most promising row must lie below it to be solved at once."""
+
 ROW_SECONDS = 2e-6
 PRICED_SECONDS = 2e-5
 """Deterministic seconds charged for a shape listed and for a row's memory priced."""
@@ -62,6 +65,7 @@ class Search:
             self.limit_ns = int(deadline * 1e9)
         origin = self.request.origin("choose.rules")
         self.rules = [Rule(text, origin) for text in self.request.choose.rules]
+        self.ending = Closing(self.request, self.rules, self.tally, self.limit_ns, self.time_limit)
 
     def run(self) -> Outcome:
         """Search to the end, or to the time limit."""
@@ -124,10 +128,26 @@ class Search:
             if self._out_of_time():
                 self.left_ns = min(self.left_ns, int(least[worth].min(initial=NEVER)))
             elif len(worth):
-                opened += self._opened(found, worth)
+                opened += self._sooner(self._opened(found, worth))
         near = self._refined([entry for entry in opened if entry.bound <= self.limit_ns])
         self.tally.bound += int(self.legal[closed].sum()) + len(opened) - len(near)
         return sorted(near, key=lambda entry: (entry.bound, entry.key))
+
+    def _sooner(self, entries: list[Entry]) -> list[Entry]:
+        """The entries, without the one that promises most where its bound leaves much open: it is solved.
+
+        Its plan lowers the limit for all rows to come; one row of a search is solved so.
+        """
+        known = [entry for entry in entries if entry.upper < NEVER and entry.bound <= self.limit_ns]
+        if self.tally.leaves or not known:
+            return entries
+        first = min(known, key=lambda entry: (entry.upper, entry.bound, entry.key))
+        if self.limit_ns - first.bound < self.limit_ns * LOOSE:
+            return entries
+        self.ending.limit_ns = self.limit_ns
+        closed = self.ending.early(first)
+        self.limit_ns = self.ending.limit_ns
+        return [entry for entry in entries if entry is not first] if closed else entries
 
     def _refined(self, entries: list[Entry]) -> list[Entry]:
         """The entries with sharper levels, those of one part at a time; fewer as the limit falls."""
@@ -185,14 +205,15 @@ class Search:
 
     def _close(self, entries: list[Entry]) -> Outcome:
         """The best of the rows that are left; of a stopped search at least the leader."""
-        ending = Closing(self.request, self.rules, self.tally, self.limit_ns, self.time_limit)
+        ending = self.ending
+        ending.limit_ns = self.limit_ns
         found = ending.run(entries)
         if found.proved and (
             self.left_ns > self.limit_ns or (found.best and found.best.step_ns <= self.left_ns)
         ):
             return found
         best = found.best
-        if best is None and self.leader is not None:
+        if self.leader is not None and (best is None or self.leader.bound < best.step_ns):
             best = ending.alone(self.leader)
         bound = min(self.left_ns, NEVER if found.bound_ns is None else found.bound_ns)
         return Outcome(best, bound, False, self.tally)

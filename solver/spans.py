@@ -15,6 +15,9 @@ from .coefficients import Coefficients, capacity_kib
 from .counted import host_holds
 from .lower import NEVER
 
+GRID = 2**12
+"""Spans whose ends are tried all at once rather than halved: so few cost less than the calls for them."""
+
 
 @dataclass(frozen=True)
 class _Lines:
@@ -73,6 +76,8 @@ class Reach:
 
     coefficients: Coefficients
     cases: Cases
+    upto: Ints | None = None
+    """Where given, each case stands for all numbers of recomputed layers from its own to this one."""
 
     @cached_property
     def _place(self) -> tuple[Ints, Ints]:
@@ -188,6 +193,14 @@ class Reach:
         """The depth, at most `most`, to which a stage can hold layers from `start`; `start` if none."""
         low = start
         high = np.minimum(start + tau // self.lightest[case], most)
+        longest = int((high - low).max(initial=0))
+        if longest * len(case) <= GRID:
+            each = np.arange(1, longest + 1)[None, :]
+            end = np.minimum(start[:, None] + each, high[:, None])
+            fits = self._fits(case[:, None], stage, start[:, None], end, tau[:, None], weigh)
+            fits &= each <= (high - low)[:, None]
+            furthest: Ints = start + np.logical_and.accumulate(fits, axis=1).sum(axis=1)
+            return furthest
         while (low < high).any():
             middle = (low + high + 1) // 2
             fits = self._fits(case, stage, start, middle, tau, weigh)
@@ -202,20 +215,29 @@ class Reach:
 
     def _fits(self, case: Ints, stage: int, start: Ints, end: Ints, tau: Ints, weigh: Weigh) -> Bools:
         """Whether spans keep `tau` and the card's memory."""
-        rows, number = self.cases.row[case], self.cases.number[case]
-        time = weigh(self.time, case, start, end, number) + self._ends(
-            self.coefficients.chunk.stage, rows, stage
-        )
+        rows, span = self.cases.row[case], (case, start, end)
+        time = self._weight(self.time, span, weigh) + self._ends(self.coefficients.chunk.stage, rows, stage)
         fits: Bools = time <= tau
         in_flight = self.coefficients.in_flight[rows, stage]
         capacity = capacity_kib(self.coefficients.request)
         for total, stay, flight in self.memory:
-            used = weigh(stay, case, start, end, number) + self._ends(total.stage, rows, stage)
+            used = self._weight(stay, span, weigh) + self._ends(total.stage, rows, stage)
             if flight is not None:
-                each = weigh(flight, case, start, end, number) + self._ends(total.flight, rows, stage)
+                each = self._weight(flight, span, weigh) + self._ends(total.flight, rows, stage)
                 used = used + in_flight * each
             fits &= used <= capacity
         return fits
+
+    def _weight(self, lines: _Lines, span: tuple[Ints, Ints, Ints], weigh: Weigh) -> Ints:
+        """What spans (case, start, end) weigh; of a range of numbers at least.
+
+        The weight rises with the number or falls with it, so it is least at an end of the range.
+        """
+        case, start, end = span
+        found = weigh(lines, case, start, end, self.cases.number[case])
+        if self.upto is None or lines.unmoved:
+            return found
+        return np.minimum(found, weigh(lines, case, start, end, self.upto[case]))
 
     def _ends(self, part: dict[str, Ints], rows: Ints, stage: int) -> Ints:
         """Fixed, first and last coefficients of one stage."""
