@@ -182,7 +182,7 @@ def _pool_terms(layout: Layout, moment: str) -> list[Term]:
     card's own pools where parameters are offloaded.
     """
     s = layout.strategies
-    rows = np.where(_fsdp_rows(layout) & ~s.is_("offload_params", "cpu"), 1.0, 0.0)
+    rows = np.where(_fsdp_rows(layout) & ~s.away("offload_params"), 1.0, 0.0)
     counted = (s.gradient_accumulation_steps > 1) | (moment in ("gradients", "step"))
     shard = Held.whole(layout.trained).scaled(np.where(counted, 0.0, 4.0 * rows / layout.shard))
     root = unit_bytes(layout).scaled(rows)

@@ -103,6 +103,10 @@ class Strategies:
         mask: Bools = getattr(self, column) == code(column, word)
         return mask
 
+    def away(self, column: str) -> Bools:
+        """Mask of rows whose states of `column` leave the card, to host memory or on to NVMe."""
+        return ~self.is_(column, "none")
+
     def by_backend(self, name: str) -> Ints:
         """A column of the integer fact `name` of each row's backend."""
         values = np.array([int(getattr(backend(word), name)) for word in BACKENDS], dtype=np.int64)

@@ -9,7 +9,7 @@ from .columns import Bools, Ints
 from .held import Held
 from .law import law
 from .layout import Layout
-from .states import sharding, weight_bytes
+from .states import sharding, weight_bytes, window
 from .terms import Note, Term, kib
 
 _HOST = Note("16 x 1.5 bytes a parameter", "DeepSpeed estimators; torch pins powers of two", "M")
@@ -28,10 +28,14 @@ def host_terms(layout: Layout) -> list[Term]:
 
 
 def _states(layout: Layout) -> Term:
-    """States of trained parameters: optimizer, gradients and, where they go too, weights."""
+    """States of trained parameters: optimizer, gradients and, where they go too, weights.
+
+    Of states on NVMe the host holds the sub-group that is stepped.
+    """
     held = Held.of(layout, layout.trained, sharding(layout)[2])
-    offloaded = layout.strategies.is_("offload_optimizer", "cpu")
-    each = np.where(offloaded, law("host_state_bytes") * law("host_pinned_factor"), 0.0)
+    s = layout.strategies
+    share = np.where(s.is_("offload_optimizer", "nvme"), window(layout, held), s.away("offload_optimizer"))
+    each = law("host_state_bytes") * law("host_pinned_factor") * share
     held = held.scaled(each)
     return Term(
         "offloaded_states", "stage", _HOST, kib(offloaded=held.layer, first=held.first, last=held.last)
@@ -49,7 +53,7 @@ def _frozen(layout: Layout) -> Term:
 def _paged(layout: Layout) -> Term:
     """Moments that page out when the card is full."""
     held = Held.of(layout, layout.trained, sharding(layout)[2])
-    on_card = ~layout.strategies.is_("offload_optimizer", "cpu")
+    on_card = ~layout.strategies.away("offload_optimizer")
     each = np.where(on_card, paged_bytes(layout.training.optimizer), 0.0)
     held = held.scaled(each)
     return Term("paged_moments", "stage", _PAGED, kib(layer=held.layer, first=held.first, last=held.last))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..hardware.catalogue import host
 from ..models.optimizer import step_share, step_traffic_bytes
+from .columns import Floats
 from .held import Held
 from .kernels import LayerSeconds
 from .law import law
@@ -30,8 +32,8 @@ def optimizer_term(layout: Layout) -> Term:
     """The step on the card; offloaded layers leave it."""
     layer, first, last = local_parameters(layout)
     each = law("optimizer_factor") * step_traffic_bytes(layout.training) / memory_rate(layout)
-    on_card = np.where(layout.strategies.is_("offload_optimizer", "cpu"), 0.0, each)
-    gone = np.where(layout.strategies.is_("offload_optimizer", "cpu"), each, 0.0)
+    on_card = np.where(layout.strategies.away("offload_optimizer"), 0.0, each)
+    gone = np.where(layout.strategies.away("offload_optimizer"), each, 0.0)
     return Term(
         "optimizer",
         "stage",
@@ -41,18 +43,34 @@ def optimizer_term(layout: Layout) -> Term:
 
 
 def host_step_term(layout: Layout) -> Term:
-    """CPU Adam of offloaded states, transfers included; the node's rate is shared by its cards."""
+    """CPU Adam of offloaded states, transfers included; the node's rate is shared by its cards.
+
+    States on NVMe are read before their step and written after it, weights written where they live there.
+    """
     layer, first, last = local_parameters(layout)
-    node = layout.cluster.node
+    node, s, law_of_host = layout.cluster.node, layout.strategies, host()
     cards = min(node.gpus, layout.cluster.gpus)
     seconds = step_share(layout.training) * cards / node.cpu_adam_parameters_per_s
-    each = np.where(layout.strategies.is_("offload_optimizer", "cpu"), seconds, 0.0)
+    each = np.where(s.away("offload_optimizer"), seconds, 0.0)
+    both = 1.0 / law_of_host.nvme_read_bytes_per_s + 1.0 / law_of_host.nvme_write_bytes_per_s
+    states = per_parameter(layout, "optimizer_bytes") * both
+    weights = per_parameter(layout, "weights_bytes") / law_of_host.nvme_write_bytes_per_s
+    each = each + s.is_("offload_optimizer", "nvme") * cards * states
+    each = each + s.is_("offload_params", "nvme") * cards * weights
     return Term(
         "optimizer",
         "stage",
         _HOST,
         ns(offloaded=layer * each[:, None], first=first * each, last=last * each),
     )
+
+
+def _copy_seconds(layout: Layout) -> Floats:
+    """Seconds of a byte of weights on its way to the card: over the host's link, or as NVMe reads it."""
+    node = layout.cluster.node
+    read = min(node.gpus, layout.cluster.gpus) / host().nvme_read_bytes_per_s
+    link = 1.0 / node.host_link_bytes_per_s
+    return np.where(layout.strategies.is_("offload_params", "nvme"), max(link, read), link)
 
 
 def parameter_copy_term(layout: Layout, work: LayerSeconds) -> Term:
@@ -62,7 +80,7 @@ def parameter_copy_term(layout: Layout, work: LayerSeconds) -> Term:
     down = Held.of(layout, layout.trained, sharding(layout)[0])
     down = down.scaled(per_parameter(layout, "gradients_bytes") * reduce)
     moved = down.beside(weight_bytes(layout, layout.portions).scaled(gather))
-    copied = moved.scaled(s.is_("offload_params", "cpu") / layout.cluster.node.host_link_bytes_per_s)
+    copied = moved.scaled(s.away("offload_params") * _copy_seconds(layout))
     compute = work.forward + work.backward
     exposed = np.maximum(law("offload_exposed") * copied.layer, copied.layer - compute)
     return Term(

@@ -130,7 +130,7 @@ def whole_in_16_bits(layout: Layout) -> Bools:
 
 def gradients_offloaded(layout: Layout) -> Bools:
     """Rows whose gradients leave the card as they are reduced: sharded ones of an offloaded optimizer."""
-    return sharding(layout)[1] & layout.strategies.is_("offload_optimizer", "cpu")
+    return sharding(layout)[1] & layout.strategies.away("offload_optimizer")
 
 
 def weight_bytes(layout: Layout, portions: Sequence[Portion]) -> Held:
@@ -148,7 +148,7 @@ def state_terms(layout: Layout, moment: str) -> list[Term]:
     """Terms of the model states alive at `moment` (forward, backward, gradients, step)."""
     s = layout.strategies
     sharded = Held.of(layout, layout.trained, sharding(layout)[2])
-    on_host = s.is_("offload_optimizer", "cpu")
+    on_host = s.away("offload_optimizer")
     terms = [_weights(layout, portion) for portion in layout.portions]
     terms.append(sharded.term("optimizer", _OPTIMIZER, per_parameter(layout, "optimizer_bytes"), on_host))
     if more := ends_bytes(layout.training):
@@ -157,13 +157,13 @@ def state_terms(layout: Layout, moment: str) -> list[Term]:
         terms.append(ends.term("optimizer", _OPTIMIZER, np.full(len(s), more), on_host))
     terms.append(_gradients(layout, moment))
     if moment == "step":
-        copy = per_parameter(layout, "step_bytes") * _window(layout, sharded)
+        copy = per_parameter(layout, "step_bytes") * window(layout, sharded)
         terms.append(sharded.term("step_copy", _STEP, copy, on_host))
         terms.append(sharded.term("step_temporary", _FOREACH, _foreach_bytes(layout), on_host))
     return terms
 
 
-def _window(layout: Layout, sharded: Held) -> Floats:
+def window(layout: Layout, sharded: Held) -> Floats:
     """Share of a rank's parameters that the step works on at once: DeepSpeed ZeRO-3 goes by sub-groups."""
     s = layout.strategies
     stages = s.pipeline_parallel
@@ -186,7 +186,7 @@ def _weights(layout: Layout, portion: Portion) -> Term:
     name, note = ("weights", _WEIGHTS) if portion.name == "trained" else ("frozen_weights", _FROZEN)
     held = Held.of(layout, portion, cut_weights(layout, portion))
     each = portion_bytes(layout, portion, "weights_bytes")
-    return held.term(name, note, each, layout.strategies.is_("offload_params", "cpu"))
+    return held.term(name, note, each, layout.strategies.away("offload_params"))
 
 
 def _gradients(layout: Layout, moment: str) -> Term:

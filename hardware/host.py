@@ -33,6 +33,8 @@ class HostLaw(Frozen):
     """Rates of copies between host and card, and of the optimizer step on the host."""
 
     adam_bytes_per_parameter: float = Field(gt=0)
+    nvme_read_bytes_per_s: float = Field(gt=0)
+    nvme_write_bytes_per_s: float = Field(gt=0)
     classes: tuple[HostClass, ...]
     pinned: tuple[PcieRate, ...]
     collective: tuple[PcieRate, ...]
@@ -74,6 +76,8 @@ def host() -> HostLaw:
     return HostLaw.model_validate(
         {
             "adam_bytes_per_parameter": data["adam_bytes_per_parameter"],
+            "nvme_read_bytes_per_s": data["nvme_read_bytes_per_s"],
+            "nvme_write_bytes_per_s": data["nvme_write_bytes_per_s"],
             "classes": data["classes"],
             "pinned": pcie["pinned"],
             "collective": pcie["collective"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..plans.plan import Plan
+from .deepspeed.write import NVME_PATH
 from .environment import deepspeed_env, settings
 from .label import label
 from .megatron.constants import edits
@@ -43,7 +44,8 @@ def deepspeed(plan: Plan) -> dict[str, str]:
     assumed = ("loss_kernel", "software_stack")
     if nodes == 1:
         note = "Run it on the machine."
-        return {FILE: _script(plan, note, (), [f"deepspeed --num_gpus {cards}", *tail], assumed)}
+        first = f"deepspeed --num_gpus {cards}"
+        return {FILE: _script(plan, note, (), [first, *tail], assumed, _disk(plan))}
     note = "Run it on the first machine, which reaches the others by ssh; put their names into hostfile."
     lines = [
         f'deepspeed --hostfile "${{HOSTFILE:-$here/{HOSTFILE}}}"',
@@ -51,9 +53,17 @@ def deepspeed(plan: Plan) -> dict[str, str]:
         '--master_port "${MASTER_PORT:-29500}"',
     ]
     hosts = "".join(f"node-{index} slots={cards}\n" for index in range(nodes))
-    setup = (f'export DS_ENV_FILE="$here/{DEEPSPEED_ENV}"',)
+    setup = (f'export DS_ENV_FILE="$here/{DEEPSPEED_ENV}"', *_disk(plan))
     script = _script(plan, note, (), [*lines, *tail], assumed, setup)
     return {FILE: script, HOSTFILE: hosts, DEEPSPEED_ENV: deepspeed_env(plan)}
+
+
+def _disk(plan: Plan) -> tuple[str, ...]:
+    """The folder on NVMe that states need."""
+    if "nvme" not in (plan.strategy.offload_optimizer, plan.strategy.offload_params):
+        return ()
+    told = f"states live on NVMe: mount it at {NVME_PATH}, or change nvme_path in ds_config.json"
+    return (f'[ -d {NVME_PATH} ] || {{ echo "{told}" >&2; exit 2; }}',)
 
 
 def deepspeed_torchrun(plan: Plan) -> dict[str, str]:

@@ -59,6 +59,8 @@ class Backend(Frozen):
     offload: tuple[Offload, ...]
     offload_optimizer_from_stage: int
     offload_params_from_stage: int
+    nvme_from_stage: int = 4
+    """Least ZeRO stage whose states may live on NVMe; 4: none."""
     offload_freedom: Freedom
     layers_freedom: Freedom
     overlap: Overlap

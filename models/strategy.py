@@ -13,7 +13,7 @@ BackendName = Literal["deepspeed", "fsdp", "megatron"]
 Precision = Literal["bf16", "fp16", "fp32", "fp8", "mxfp8", "nvfp4"]
 GradientDtype = Literal["bf16", "fp16", "fp32"]
 Recompute = Literal["none", "selective", "full"]
-Place = Literal["none", "cpu"]
+Place = Literal["none", "cpu", "nvme"]
 Schedule = Literal["none", "1f1b", "interleaved"]
 RankOrder = Literal["tp-cp-dp-pp", "tp-cp-pp-dp"]
 
@@ -21,7 +21,7 @@ BACKENDS: tuple[BackendName, ...] = ("deepspeed", "fsdp", "megatron")
 PRECISIONS: tuple[Precision, ...] = ("bf16", "fp16", "fp32", "fp8", "mxfp8", "nvfp4")
 GRADIENT_DTYPES: tuple[GradientDtype, ...] = ("bf16", "fp16", "fp32")
 RECOMPUTES: tuple[Recompute, ...] = ("none", "selective", "full")
-PLACES: tuple[Place, ...] = ("none", "cpu")
+PLACES: tuple[Place, ...] = ("none", "cpu", "nvme")
 RANK_ORDERS: tuple[RankOrder, ...] = ("tp-cp-dp-pp", "tp-cp-pp-dp")
 
 

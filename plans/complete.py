@@ -120,7 +120,7 @@ def _stages(fields: Mapping[str, Any], layers: int, word: object, origin: str) -
     if depth > layers:
         reason = f"exceeds the {layers} layers of the model"
         raise InputError("strategy.pipeline_parallel", depth, origin, reason, legal=[str(layers)])
-    offloaded = "cpu" in (fields.get("offload_optimizer"), fields.get("offload_params"))
+    offloaded = any(fields.get(key, "none") != "none" for key in ("offload_optimizer", "offload_params"))
     each, longer = divmod(layers, depth)
     held = [each + (stage < longer) for stage in range(depth)]
     return [

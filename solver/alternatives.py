@@ -98,7 +98,7 @@ def _classes(request: Request, plan: Plan, tables: Tables | None, find: Finder) 
             other = find(request, {"choose.backend": name}, None, tables)
             if other is not None:
                 yield _alternative(other[0], plan, name, other[1], f"the best of {name}")
-    if plan.strategy.offload_optimizer == "cpu":
+    if plan.strategy.offload_optimizer != "none":
         other = find(request, {"choose.offload_optimizer": "none"}, None, tables)
         if other is not None:
             why = "the best that keeps all states on the cards"

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 from ..costs.columns import code
 from ..models.backend import Backend
 from ..models.divisors import divisors_of, legal_degrees
-from ..models.strategy import RANK_ORDERS
+from ..models.strategy import PLACES, RANK_ORDERS, Place
 from ..models.transformer import Transformer
 from ..plans import Request
 from .software import Software
+
+BY_DEFAULT: tuple[Place, ...] = ("none", "cpu")
+"""Where states may live when the request does not say."""
 
 
 @dataclass(frozen=True)
@@ -117,18 +121,21 @@ def shards(request: Request, software: Software, core: Core) -> list[tuple[int, 
 
 
 def offloads(request: Request, known: Backend) -> list[tuple[int, int, int]]:
-    """(offload_optimizer, offload_params, least zero_stage) as codes."""
+    """(offload_optimizer, offload_params, least zero_stage) as codes.
+
+    NVMe is slower than host memory wherever both are, so it is offered to those who choose it.
+    """
     choose = request.choose
+    wanted = (choose.offload_optimizer or BY_DEFAULT, choose.offload_params or BY_DEFAULT)
     found = []
-    for word in known.offload:
-        optimizer = "none" if word == "none" else "cpu"
-        params = "cpu" if word == "optimizer+params" else "none"
-        if choose.offload_optimizer and optimizer not in choose.offload_optimizer:
-            continue
-        if choose.offload_params and params not in choose.offload_params:
+    for optimizer, params in product(PLACES, PLACES):
+        word = "none" if optimizer == "none" else "optimizer" if params == "none" else "optimizer+params"
+        placed = optimizer in wanted[0] and params in wanted[1]
+        if not placed or word not in known.offload or (optimizer == "none" and params != "none"):
             continue
         least = 0 if word == "none" else known.offload_optimizer_from_stage
-        least = known.offload_params_from_stage if params == "cpu" else least
+        least = known.offload_params_from_stage if params != "none" else least
+        least = max(least, known.nvme_from_stage) if "nvme" in (optimizer, params) else least
         found.append((code("offload_optimizer", optimizer), code("offload_params", params), least))
     return found
 

@@ -63,7 +63,7 @@ class Coefficients:
     def folds(self) -> Bools:
         """Rows that offload every layer by their backend's nature."""
         whole = np.array([backend(name).offload_freedom == "all" for name in BACKENDS])
-        return whole[self.strategies.backend] & self.strategies.is_("offload_optimizer", "cpu")
+        return whole[self.strategies.backend] & self.strategies.away("offload_optimizer")
 
     def _sum(self, terms: Sequence[Term]) -> Sum:
         found = Sum.of(terms, len(self.strategies), len(self.request.model.kinds))

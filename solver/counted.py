@@ -173,6 +173,6 @@ def host_holds(coefficients: Coefficients, rows: Ints, heaviest: Ints) -> Bools:
     """Rows whose nodes hold the host memory of stages as heavy as `heaviest` KiB a card."""
     stages, cards, aligned = coefficients.node_stages
     capacity = host_capacity_kib(coefficients.request, coefficients.layout)
-    offloaded = coefficients.strategies.is_("offload_optimizer", "cpu")[rows]
+    offloaded = coefficients.strategies.away("offload_optimizer")[rows]
     found: Bools = ~offloaded | (aligned[rows] & (heaviest * stages[rows] * cards[rows] <= capacity))
     return found

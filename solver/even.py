@@ -110,7 +110,7 @@ class Even:
             np.maximum(part["first"], part["last"]),
         )
         holds = aligned & (block * cards <= host_capacity_kib(c.request, c.layout))
-        found: Bools = holds | ~c.strategies.is_("offload_optimizer", "cpu")
+        found: Bools = holds | ~c.strategies.away("offload_optimizer")
         return found
 
     def again(self, word: str) -> Ints:

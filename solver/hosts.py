@@ -12,7 +12,7 @@ from .lower import layers_by_kind
 def host_can_hold(coefficients: Coefficients) -> Bools:
     """Rows whose hosts are not proved too small for what they offload."""
     found = np.ones(len(coefficients.strategies), dtype=np.bool_)
-    away = np.flatnonzero(coefficients.strategies.is_("offload_optimizer", "cpu"))
+    away = np.flatnonzero(coefficients.strategies.away("offload_optimizer"))
     if len(away):
         found[away] = _holds(coefficients.take(away))
     return found

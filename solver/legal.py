@@ -142,13 +142,14 @@ def _states(known: Backend, strategy: Strategy) -> Iterator[Breach]:
         "offload_params": known.offload_params_from_stage,
     }
     for name, stage in least.items():
-        if getattr(strategy, name) == "cpu" and strategy.zero_stage < stage:
-            reason = (
-                f"{known.name} offloads these states from ZeRO stage {stage} on"
-                if stage <= 3
-                else "not offered"
+        place = getattr(strategy, name)
+        stage = max(stage, known.nvme_from_stage) if place == "nvme" else stage
+        if place != "none" and strategy.zero_stage < stage:
+            where = " to NVMe" if place == "nvme" else ""
+            reason = f"{known.name} offloads these states{where} from ZeRO stage {stage} on"
+            yield Breach(
+                rule=name, reason=reason if stage <= 3 else f"{known.name} offers none{where}", origin=origin
             )
-            yield Breach(rule=name, reason=reason, origin=origin)
 
 
 def _stages(known: Backend, strategy: Strategy) -> Iterator[Breach]:

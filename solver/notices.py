@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ..costs import Ledger
 from ..costs.interval import LEAST_SOURCES, step_interval
 from ..costs.law import law
-from ..hardware import Cluster
+from ..hardware import Cluster, host
 from ..models import (
     Strategy,
     Transformer,
@@ -32,6 +32,8 @@ def notices(request: Request, ledger: Ledger, strategy: Strategy) -> tuple[Notic
     found += [*_doubtful(request), *_card_notice(ledger), *_host_notice(request, ledger)]
     if ledger.comm_ns > COMM_WARNING * ledger.step_ns:
         found.append(_communication(request, ledger))
+    if strategy.offload_optimizer == "nvme":
+        found.append(_nvme(request, strategy))
     if strategy.offload_optimizer == "cpu":
         gib = ledger.host_node_kib / 2**20
         found.append(
@@ -42,6 +44,19 @@ def notices(request: Request, ledger: Ledger, strategy: Strategy) -> tuple[Notic
             )
         )
     return tuple(found)
+
+
+def _nvme(request: Request, strategy: Strategy) -> Notice:
+    """What lives on NVMe, and what is taken of the drives."""
+    cluster, law = request.cluster, host()
+    read, written = law.nvme_read_bytes_per_s / 1e9, law.nvme_write_bytes_per_s / 1e9
+    held = "states of the optimizer" + (" and weights" if strategy.offload_params == "nvme" else "")
+    known = f"{cluster.node.nvme_bytes / 1e12:.3g} TB a node" if cluster.node.nvme_bytes else "size not known"
+    return Notice(
+        code="offload",
+        message=f"{held} live on NVMe ({known}), taken to read {read:g} and write {written:g} GB/s a node",
+        hint="the step rests on the drives: measure them (DeepNVMe's ds_io), and keep in mind that they wear",
+    )
 
 
 def _doubtful(request: Request) -> Iterator[Notice]:

@@ -94,7 +94,7 @@ def row_options(
     layers = coefficients.request.model.layers // table.chunks
     contiguous = len(coefficients.request.model.kinds) > 1
     stages, cards, aligned = (int(part[row]) for part in coefficients.node_stages)
-    offloads = bool(coefficients.strategies.is_("offload_optimizer", "cpu")[row])
+    offloads = bool(coefficients.strategies.away("offload_optimizer")[row])
     if offloads and not aligned:
         return None
     passes = int(coefficients.passes[row])

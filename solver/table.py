@@ -189,7 +189,7 @@ class RowTable:
 
     def _offloads(self, length: int) -> Ints:
         s = self.coefficients.strategies
-        if not s.is_("offload_optimizer", "cpu")[self.row]:
+        if not s.away("offload_optimizer")[self.row]:
             return np.zeros(1, dtype=np.int64)
         if self.coefficients.folds[self.row]:
             return np.array([length * self.chunks], dtype=np.int64)

@@ -127,7 +127,7 @@ def _host_fits(coefficients: Coefficients, even: _Even) -> Bools:
     v = coefficients.strategies.virtual_pipeline[rows][:, None]
     each = _stage_values(coefficients.host.stage, even, v)
     each += coefficients.host.stage["offloaded"][rows] @ even.counts.T * v
-    offloaded = coefficients.strategies.is_("offload_optimizer", "cpu")[rows]
+    offloaded = coefficients.strategies.away("offload_optimizer")[rows]
     capacity = host_capacity_kib(coefficients.request, coefficients.layout)
     found = np.zeros(len(rows), dtype=np.bool_)
     for count in distinct(np.asarray(stages)).tolist():

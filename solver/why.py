@@ -106,4 +106,4 @@ def _binding(forced: Request, step_ns: int) -> Iterator[Binding]:
 
 def _offloads(request: Request) -> bool:
     """Whether the request lets states live in host memory at all."""
-    return "cpu" in (request.choose.offload_optimizer or ("cpu",))
+    return request.choose.offload_optimizer != ("none",)

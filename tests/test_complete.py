@@ -71,7 +71,7 @@ def test_an_answer_reads_back() -> None:
         ({"backend": "fsdp", "recompute": "some"}, "strategy.recompute"),
         ({"backend": "fsdp", "precision": ["bf16"]}, "strategy.precision"),
         ({"backend": "fsdp", "zero_stage": 4}, "strategy.zero_stage"),
-        ({"backend": "fsdp", "offload_optimizer": "nvme"}, "strategy.offload_optimizer"),
+        ({"backend": "fsdp", "offload_optimizer": "disk"}, "strategy.offload_optimizer"),
         ({"backend": "fsdp", "stages": [{"layers": 31}]}, "strategy.stages"),
         ({"backend": "fsdp", "stages": []}, "strategy"),
         ({"backend": "fsdp", "stages": 3}, "strategy.stages"),

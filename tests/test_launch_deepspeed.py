@@ -91,6 +91,24 @@ def test_offload_is_pinned_host_memory() -> None:
     assert "offload_param" not in one
 
 
+def test_states_on_nvme_have_a_path_that_the_launch_line_looks_for() -> None:
+    """Stage 3 alone; without the folder the run does not start."""
+    strategy = deepspeed(
+        3, 8, offload_optimizer="nvme", offload_params="nvme", stages=stage(offloaded_layers=4)
+    )
+    files = emit(plan(strategy), "deepspeed")
+    zero = json.loads(files["ds_config.json"])["zero_optimization"]
+
+    for part in ("offload_optimizer", "offload_param"):
+        assert zero[part] == {"device": "nvme", "pin_memory": True, "nvme_path": "/local_nvme"}
+    assert "[ -d /local_nvme ]" in files["launch.sh"]
+    changed_stage = json.loads(files["ds_config.json"])
+    changed_stage["zero_optimization"]["offload_param"] = None
+    changed_stage["zero_optimization"]["stage"] = 2
+    with pytest.raises(ValidationError):
+        DsConfig.model_validate(changed_stage)
+
+
 def test_recomputation_has_its_block_and_its_note() -> None:
     """The block serves DeepSpeed's own function; the README says how Hugging Face models switch it on."""
     made = plan(deepspeed(2, 8, stages=stage(recompute_full_layers=4)))

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from shardwise import Plan, Request, plan
 from shardwise.costs import Ledger, price
-from shardwise.hardware import Cluster
+from shardwise.hardware import Cluster, catalogue
 from shardwise.models import Stage, Strategy, Training, Transformer
 from shardwise.models.backend import backend
 from shardwise.models.recipe import recipe
@@ -42,7 +43,7 @@ def ledger(
         fields["shard_group_size"] = 1
     fields["reshard_after_forward"] = fields["zero_stage"] == 3
     layers = model.layers
-    away = layers if fields.get("offload_optimizer", "none") == "cpu" else 0
+    away = layers if fields.get("offload_optimizer", "none") != "none" else 0
     stage = Stage(layers=layers, recompute_full_layers=layers if full else 0, offloaded_layers=away)
     strategy = Strategy(**fields, stages=(stage,))
     made = strategy.data_parallel * strategy.micro_batch_size * strategy.gradient_accumulation_steps
@@ -332,3 +333,30 @@ def test_the_step_on_the_host_is_the_optimizers() -> None:
 
     assert found.terms_ns["optimizer"] / 1e9 == pytest.approx(seconds, rel=1e-3)
     assert 0 < found.terms_ns["offload_exposed"] < found.terms_ns["optimizer"]
+
+
+def test_states_on_nvme_cost_their_reading_and_writing() -> None:
+    """12 bytes a parameter read and written, 2 written of weights, at the drives of the whole machine."""
+    law = catalogue.host()
+    near, far = (
+        ledger(**deepspeed(3, offload_optimizer=place, offload_params=place)) for place in ("cpu", "nvme")
+    )
+    read, written = law.nvme_read_bytes_per_s, law.nvme_write_bytes_per_s
+    more = 8_030_261_248 * (12 / read + 14 / written)
+
+    assert (far.terms_ns["optimizer"] - near.terms_ns["optimizer"]) / 1e9 == pytest.approx(more, rel=1e-3)
+    assert far.terms_ns["offload_exposed"] > near.terms_ns["offload_exposed"]
+    assert far.stages[0].moments_kib == near.stages[0].moments_kib
+    assert far.host_node_kib <= near.host_node_kib
+
+
+def test_nvme_is_offered_to_those_who_ask() -> None:
+    """DeepSpeed at ZeRO-3, chosen by name; PyTorch FSDP has none."""
+    training = Training(global_batch_size=16, sequence_length=2048)
+    small = Request(model="llama-3.2-1b", cluster=Cluster.preset("dgx-h100"), training=training)
+    asked = {"choose.backend": "deepspeed", "choose.offload_optimizer": "nvme", "choose.zero_stage": 3}
+    found = plan(small.changed(asked))
+    assert isinstance(found, Plan)
+    assert found.strategy.offload_optimizer == "nvme"
+    assert any("NVMe" in notice.message for notice in found.warnings)
+    assert not isinstance(plan(small.changed({**asked, "choose.backend": "fsdp"})), Plan)

@@ -39,6 +39,6 @@ def _layers(strategy: Strategy) -> Iterator[Objection]:
     if stage.recompute_full_layers not in (0, stage.layers):
         reason = "fsdp_activation_checkpointing is on for all layers or for none"
         yield Objection("recompute_full_layers", stage.recompute_full_layers, reason)
-    if stage.offloaded_layers != (stage.layers if strategy.offload_params == "cpu" else 0):
+    if stage.offloaded_layers != (stage.layers if strategy.offload_params != "none" else 0):
         reason = "fsdp_offload_params is on for all layers or for none"
         yield Objection("offloaded_layers", stage.offloaded_layers, reason)

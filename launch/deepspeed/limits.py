@@ -55,10 +55,18 @@ def _layers(strategy: Strategy) -> Iterator[Objection]:
     if stage.recompute_full_layers not in (0, stage.layers):
         reason = "a model's gradient checkpointing is on for all layers or for none"
         yield Objection("recompute_full_layers", stage.recompute_full_layers, reason)
-    if stage.offloaded_layers != (stage.layers if strategy.offload_optimizer == "cpu" else 0):
+    if stage.offloaded_layers != (stage.layers if strategy.offload_optimizer != "none" else 0):
         reason = "DeepSpeed offloads the states of all layers or of none"
         yield Objection("offloaded_layers", stage.offloaded_layers, reason)
-    if strategy.offload_optimizer == "cpu" and not strategy.zero_stage:
-        yield Objection("offload_optimizer", "cpu", "offload needs ZeRO stage 1 or above")
-    if strategy.offload_params == "cpu" and (strategy.zero_stage < 3 or strategy.offload_optimizer == "none"):
-        yield Objection("offload_params", "cpu", "weights are offloaded at ZeRO stage 3, with the optimizer")
+    if strategy.offload_optimizer != "none" and not strategy.zero_stage:
+        yield Objection(
+            "offload_optimizer", strategy.offload_optimizer, "offload needs ZeRO stage 1 or above"
+        )
+    if strategy.offload_params != "none" and (
+        strategy.zero_stage < 3 or strategy.offload_optimizer == "none"
+    ):
+        yield Objection(
+            "offload_params",
+            strategy.offload_params,
+            "weights are offloaded at ZeRO stage 3, with the optimizer",
+        )

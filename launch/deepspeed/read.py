@@ -110,10 +110,12 @@ def _place(file: Document, block: str) -> str:
     device = file.get(f"{path}.device")
     if file.get(path) is None or device in (None, "none"):
         return "none"
-    if device != "cpu":
-        reason = "offload is priced to host memory only" if device == "nvme" else "is no device of offload"
-        raise InputError(f"{path}.device", device, file.where(f"{path}.device"), reason, legal=["cpu"])
-    return "cpu"
+    if device not in ("cpu", "nvme"):
+        reason, legal = "is no device of offload", ["cpu", "nvme"]
+        raise InputError(f"{path}.device", device, file.where(f"{path}.device"), reason, legal=legal)
+    if device == "nvme" and not file.get(f"{path}.nvme_path"):
+        raise file.wrong(f"{path}.nvme_path", "is required where states live on NVMe", ("/local_nvme",))
+    return str(device)
 
 
 def _recomputes(file: Document, trainer: Trainer) -> bool:

@@ -22,10 +22,17 @@ class Strict(BaseModel):
 
 
 class Offload(Strict):
-    """States kept in host memory."""
+    """States kept in host memory, or on NVMe under a path."""
 
-    device: Literal["cpu"]
+    device: Literal["cpu", "nvme"]
     pin_memory: bool
+    nvme_path: str | None = None
+
+    @model_validator(mode="after")
+    def _path(self) -> Self:
+        if (self.device == "nvme") != (self.nvme_path is not None):
+            raise ValueError("nvme_path goes with device nvme")
+        return self
 
 
 class ZeroOptimization(Strict):
@@ -60,6 +67,9 @@ class ZeroOptimization(Strict):
             needed = 3 if name.startswith("stage3_") else least.get(name, 0)
             if getattr(self, name) is not None and self.stage < needed:
                 raise ValueError(f"{name} has no effect below stage {needed}, the stage is {self.stage}")
+        for part in (self.offload_optimizer, self.offload_param):
+            if part is not None and part.device == "nvme" and self.stage < 3:
+                raise ValueError(f"states go to nvme at stage 3, the stage is {self.stage}")
         for name in ("allgather_partitions", "allgather_bucket_size"):
             if getattr(self, name) is not None and self.stage not in (1, 2):
                 raise ValueError(

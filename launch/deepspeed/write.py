@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from ...models.backend import backend
+from ...models.strategy import Place
 from ...plans.plan import Buckets, Plan
 from .schema import (
     ActivationCheckpointing,
@@ -23,6 +24,8 @@ from .schema import (
 )
 
 FILE = "ds_config.json"
+NVME_PATH = "/local_nvme"
+"""Where states on NVMe go until a site says otherwise; the launch line looks for it."""
 LR_PLACEHOLDER = 1e-4
 """The learning rate is no decision of a plan: training recipes replace it."""
 
@@ -57,8 +60,7 @@ def _zero(plan: Plan) -> ZeroOptimization:
     strategy, buckets = plan.strategy, plan.buckets
     if strategy.zero_stage == 0:
         return ZeroOptimization(stage=0)
-    optimizer = Offload(device="cpu", pin_memory=True) if strategy.offload_optimizer == "cpu" else None
-    params = Offload(device="cpu", pin_memory=True) if strategy.offload_params == "cpu" else None
+    optimizer, params = (_offload(place) for place in (strategy.offload_optimizer, strategy.offload_params))
     common = {
         "overlap_comm": backend("deepspeed").overlap.gradient_reduce,
         "contiguous_gradients": True,
@@ -69,6 +71,12 @@ def _zero(plan: Plan) -> ZeroOptimization:
     }
     own = _stage3(buckets) if strategy.zero_stage == 3 else _stage12(buckets)
     return ZeroOptimization.model_validate({"stage": strategy.zero_stage, **common, **own})
+
+
+def _offload(place: Place) -> Offload | None:
+    if place == "none":
+        return None
+    return Offload(device=place, pin_memory=True, nvme_path=NVME_PATH if place == "nvme" else None)
 
 
 def _stage12(buckets: Buckets) -> dict[str, object]:

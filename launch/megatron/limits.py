@@ -60,7 +60,7 @@ def _states(strategy: Strategy) -> Iterator[Objection]:
     if strategy.offload_params != "none":
         reason = "--optimizer-cpu-offload moves states of the optimizer, never weights"
         yield Objection("offload_params", strategy.offload_params, reason)
-    offloads = strategy.offload_optimizer == "cpu"
+    offloads = strategy.offload_optimizer != "none"
     if offloads and not strategy.zero_stage:
         yield Objection("offload_optimizer", "cpu", "offload needs the distributed optimizer, ZeRO stage 1")
     layers = sum(stage.offloaded_layers for stage in strategy.stages)

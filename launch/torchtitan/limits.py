@@ -59,6 +59,6 @@ def _layers(strategy: Strategy) -> Iterator[Objection]:
         if getattr(stage, name) not in (0, stage.layers):
             reason = "activation-checkpoint is one kind for all layers"
             yield Objection(name, getattr(stage, name), reason)
-    if stage.offloaded_layers != (stage.layers if strategy.offload_params == "cpu" else 0):
+    if stage.offloaded_layers != (stage.layers if strategy.offload_params != "none" else 0):
         reason = "--training.enable_cpu_offload is on for all layers or for none"
         yield Objection("offloaded_layers", stage.offloaded_layers, reason)
