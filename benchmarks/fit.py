@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -42,17 +42,24 @@ def unknowns(stacks: Sequence[str]) -> list[Unknown]:
     for field, entry in data["stacks"].items():
         for index, kin in enumerate(entry["kin"]):
             for name in kin["of"]:
-                paths = tuple(f"stacks/{heir}/{field}" for heir in heirs(name, field))
-                if any(heir in stacks for heir in heirs(name, field)):
+                owners = (*heirs(name, field), *entry.get("also", {}).get(name, ()))
+                paths = tuple(f"stacks/{owner}/{field}" for owner in owners)
+                if any(owner in stacks for owner in owners):
                     prior = (entry["spread"], kin["center"], kin["spread"])
-                    found.append(Unknown(paths, (field, index), *prior))
+                    found.append(_between(Unknown(paths, (field, index), *prior), kin))
     for card in data["cards"]:
         paths = tuple(f"cards/{name}/{card['field']}" for name in card["gpus"])
-        found.append(Unknown(paths, (paths[0], 0), card["spread"], card["center"], card["spread"]))
+        prior = (card["spread"], card["center"], card["spread"])
+        found.append(_between(Unknown(paths, (paths[0], 0), *prior), card))
     for name, entry in data["law"].items():
         path = f"law/{name}/value"
         found.append(Unknown((path,), (path, 0), entry["spread"], entry["center"], entry["spread"], True))
     return found
+
+
+def _between(found: Unknown, entry: dict[str, Any]) -> Unknown:
+    """The unknown between the least and the most that its entry holds possible."""
+    return replace(found, least=entry.get("least", 0.0), most=entry.get("most", float("inf")))
 
 
 @dataclass(frozen=True)

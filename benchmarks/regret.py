@@ -3,8 +3,10 @@
 Rows of one model, cluster, software, arithmetic and batch (within 2 %, as data_parallel must divide it) that
 differ in layout only form a group; lines of one layout are averaged, groups of at least four layouts count.
 Regret is what the layout that the ledger ranks first takes longer, by measurement and sequence, than the best
-measured one. Recall: known out-of-memory runs called does_not_fit or risky. False rate: rows that ran, with
-recompute, micro-batch, sharding and interleaving given, called does_not_fit.
+measured one; by source, under the catalogue's constants and under those that the other sources give. Beside
+them is what the scatter of repeated lines leaves to a ledger without error.
+Recall: known out-of-memory runs called does_not_fit or risky. False rate: rows that ran, with recompute,
+micro-batch, sharding and interleaving given, called does_not_fit.
 """
 
 from __future__ import annotations
@@ -12,46 +14,32 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from shardwise.costs.law import law
 from shardwise.runs.priced import Run, price_jobs, read_rows
-from shardwise.runs.record import read_records, words
+from shardwise.runs.record import read_records
 from shardwise.runs.views import verdict
 
 from .face import Result, run, table
+from .layouts import Layout, groups_of
+from .left_out import price_left_out
+from .noise import ceiling, spread
 from .scores import percent, spearman
 
-SAME = words(
-    """
-    source framework year gpu gpus gpus_per_node inter_link layers hidden heads kv_heads ffn_hidden ffn_type
-    vocab experts experts_topk seq_len precision optimizer offload flash_attention
-    """
-)
-"""Columns in which the rows of a group agree."""
-LAYOUT = words("micro_batch_seqs tp sp pp vpp cp ep dp zero_stage hsdp_replicas recompute")
-LEAST = 4
-SAME_BATCH = 1.02
 DECIDES_MEMORY = {"micro_batch_seqs", "global_batch_seqs", "recompute", "zero_stage", "vpp"}
-
-
-@dataclass(frozen=True)
-class Layout:
-    """One layout of a group: seconds a sequence, measured (mean of its lines) and predicted."""
-
-    ids: tuple[str, ...]
-    measured: float
-    predicted: float
 
 
 def measure(files: Sequence[str]) -> Result:
     """Regret over the runs in `files[0]`, verdicts over them and the failures in `files[1]`."""
     runs, unread = _priced(files[0])
     failed, unread_failed = _priced(files[1])
-    groups = [_group(layouts) for layouts in groups_of(runs)]
+    timed = [r for r in runs if r.measured_seconds]
+    found = groups_of(timed)
+    groups = [_group(layouts) for layouts in found]
+    left_out = [_group(layouts) for layouts in groups_of(price_left_out(timed))]
     ran = [r for r in runs if not DECIDES_MEMORY & set(r.job.imputed)]
     refused = [r for r in ran if _verdict(r) == "does_not_fit"]
     caught = [r for r in failed if _verdict(r) != "fits"]
@@ -62,6 +50,8 @@ def measure(files: Sequence[str]) -> Result:
             "max": max((g["regret"] for g in groups), default=None),
         },
         "spearman": {"mean": fmean(g["spearman"] or 0.0 for g in groups) if groups else None},
+        "by_source": {"fitted": _by_source(groups), "left_out": _by_source(left_out)},
+        "noise": _noise(found),
         "oom": {
             "rows": len(failed),
             "recall": len(caught) / len(failed) if failed else None,
@@ -75,6 +65,35 @@ def measure(files: Sequence[str]) -> Result:
         "groups": groups,
         "refused": unread + unread_failed,
     }
+
+
+def _by_source(groups: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Groups, mean regret and mean Spearman of each source."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for group in groups:
+        found.setdefault(group["source"], []).append(group)
+    return {
+        source: {
+            "groups": len(mine),
+            "regret": fmean(g["regret"] for g in mine),
+            "spearman": fmean(g["spearman"] or 0.0 for g in mine),
+        }
+        for source, mine in sorted(found.items())
+    }
+
+
+def _noise(groups: Sequence[Sequence[Layout]]) -> dict[str, dict[str, float]]:
+    """Of each source with repeated lines: their scatter, and the Spearman of a ledger without error."""
+    sources: dict[str, list[Sequence[Layout]]] = {}
+    for layouts in groups:
+        sources.setdefault(layouts[0].ids[0].rpartition("-")[0], []).append(layouts)
+    found = {}
+    for source, mine in sorted(sources.items()):
+        deviation = spread([layout.lines for layouts in mine for layout in layouts])
+        if deviation is not None:
+            times = [[layout.measured for layout in layouts] for layouts in mine]
+            found[source] = {"percent": 100.0 * deviation, "spearman": ceiling(times, deviation)}
+    return found
 
 
 def _reasons() -> dict[str, str]:
@@ -95,49 +114,6 @@ def _priced(file: str) -> tuple[list[Run], int]:
 
 def _verdict(r: Run) -> str:
     return verdict(r.ledger, law("risky_share"))
-
-
-def groups_of(runs: Sequence[Run]) -> list[list[Layout]]:
-    """Groups of at least `LEAST` layouts of one job, in order of first appearance."""
-    jobs: dict[tuple[str, ...], list[Run]] = {}
-    for r in runs:
-        if r.measured_seconds:
-            jobs.setdefault(tuple(r.job.record.text(c) for c in SAME), []).append(r)
-    found = []
-    for job in jobs.values():
-        for batch in _by_batch(job):
-            layouts = _layouts(batch)
-            if len(layouts) >= LEAST:
-                found.append(layouts)
-    return found
-
-
-def _by_batch(runs: Sequence[Run]) -> list[list[Run]]:
-    """Runs split where the global batch rises by more than `SAME_BATCH` over the first of its part."""
-    parts: list[list[Run]] = []
-    for r in sorted(runs, key=_batch):
-        if not parts or _batch(r) > SAME_BATCH * _batch(parts[-1][0]):
-            parts.append([])
-        parts[-1].append(r)
-    return parts
-
-
-def _batch(r: Run) -> int:
-    return r.candidate.training.global_batch_size
-
-
-def _layouts(runs: Sequence[Run]) -> list[Layout]:
-    same: dict[tuple[str, ...], list[Run]] = {}
-    for r in runs:
-        same.setdefault(tuple(r.job.record.text(c) for c in LAYOUT), []).append(r)
-    return [
-        Layout(
-            tuple(r.job.record.name for r in lines),
-            fmean((r.measured_seconds or 0.0) / _batch(r) for r in lines),
-            fmean(r.seconds / _batch(r) for r in lines),
-        )
-        for lines in same.values()
-    ]
 
 
 def _group(layouts: Sequence[Layout]) -> dict[str, Any]:
@@ -164,11 +140,26 @@ def _verdict_line(r: Run) -> dict[str, Any]:
     }
 
 
+def _source_lines(found: Result) -> list[list[object]]:
+    """A line a source under the catalogue's constants, and one under those of the other sources."""
+    return [
+        [source, fit.replace("_", " "), *entry.values()]
+        for fit, sources in found["by_source"].items()
+        for source, entry in sources.items()
+    ]
+
+
 def text(found: Result) -> str:
     """The result as tables."""
     groups = sorted(found["groups"], key=lambda g: -g["regret"])
     keys = ("source", "layouts", "best", "chosen", "regret", "spearman")
     parts = [table(("group", *keys[1:4], "regret %", "spearman"), [[g[key] for key in keys] for g in groups])]
+    parts.append(table(("source", "fit", "groups", "mean regret %", "mean Spearman"), _source_lines(found)))
+    parts += [
+        f"{source}: lines of one layout scatter by {one['percent']:.1f} %, "
+        f"so a ledger without error would have a mean Spearman of {one['spearman']:.3f}"
+        for source, one in found["noise"].items()
+    ]
     oom, regret = found["oom"], found["regret"]
     fields = ("id", "verdict", "least_gib", "peak_gib", "usable_gib")
     head = ("failed", "verdict", "least GiB", "peak GiB", "usable GiB")

@@ -22,6 +22,8 @@ STEP = 0.02
 LARGE = 0.04
 """Errors beyond it weigh by their root."""
 PASSES = 12
+GAIN = 1e-9
+"""Slopes below it free no unknown that is held at an end."""
 
 
 @dataclass(frozen=True)
@@ -33,9 +35,10 @@ class Unknown:
     spread: float
     center: float
     kin_spread: float
-
     shared: bool = False
     """Whether every run may move with it."""
+    least: float = 0.0
+    most: float = float("inf")
 
     @property
     def group(self) -> str:
@@ -103,14 +106,15 @@ class Fit:
         trusted = self.rows.weights * (1.0 if kept is None else kept)
         error = np.log(self.seconds / self.rows.measured)
         pull, aim = _pulls(self.unknowns)
+        edges = _edges(self.unknowns)
         change = np.zeros(len(self.values))
         for _ in range(PASSES):
             residual = error + self.slopes @ change
             weight = np.sqrt(trusted * np.minimum(1.0, LARGE / np.maximum(np.abs(residual), 1e-9)))
             left = np.vstack([self.slopes * weight[:, None], pull])
             right = np.concatenate([-error * weight, aim - pull @ self.values])
-            change = np.linalg.lstsq(left, right, rcond=None)[0]
-        return _legal(self.unknowns, self.values + change)
+            change = bounded(left, right, *(edge - self.values for edge in edges))
+        return self.values + change
 
     def spreads(self) -> Array:
         """Standard deviations of the logarithms: how well these runs and what was held likely fix each."""
@@ -153,6 +157,46 @@ def _pulls(found: Sequence[Unknown]) -> tuple[Array, Array]:
     return np.array(rows), np.array(aims)
 
 
-def _legal(found: Sequence[Unknown], values: Array) -> Array:
-    shares = [u.paths[0].endswith("/gather_share") for u in found]
-    return np.where(shares, np.minimum(values, 0.0), values)
+def _edges(found: Sequence[Unknown]) -> tuple[Array, Array]:
+    """Logarithms of the least and the greatest value of each constant."""
+    with np.errstate(divide="ignore"):
+        return np.log([u.least for u in found]), np.log([u.most for u in found])
+
+
+def bounded(left: Array, right: Array, low: Array, high: Array) -> Array:
+    """Least squares of `left` x = `right` inside [low, high], exactly, by an active set.
+
+    From a point inside, the free unknowns go towards their own optimum until one meets an end and is held
+    there; once they are at it, the held one that gains most by leaving its end is freed, until none gains.
+    """
+    found = np.clip(np.zeros(len(low)), low, high)
+    free = (low < found) & (found < high)
+    for _ in range(10 * len(low) + 10):
+        found = _towards(left, right, low, high, found, free)
+        pull = left.T @ (right - left @ found)
+        inward = np.where(found <= low, pull, -pull)
+        inward = np.where(free | (low >= high), 0.0, inward)
+        best = int(np.argmax(inward))
+        if inward[best] <= GAIN:
+            break
+        free[best] = True
+    return found
+
+
+def _towards(
+    left: Array, right: Array, low: Array, high: Array, found: Array, free: npt.NDArray[np.bool_]
+) -> Array:
+    """The optimum of the `free` unknowns; those that meet an end on the way are held there, not `free`."""
+    while free.any():
+        aim = found.copy()
+        aim[free] = np.linalg.lstsq(left[:, free], right - left[:, ~free] @ found[~free], rcond=None)[0]
+        if np.all((low <= aim) & (aim <= high)):
+            return aim
+        edge = np.where(aim > found, high, low)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = np.where((aim < low) | (aim > high), (edge - found) / (aim - found), 1.0)
+        step = float(share.min())
+        met = free & (share <= step)
+        found = np.where(met, edge, found + step * (aim - found))
+        free[met] = False
+    return found

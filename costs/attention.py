@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..hardware.catalogue import attention_curve
+from ..hardware.catalogue import attention_curve, attention_kernel
 from ..models.counts import attention_span
 from ..models.mixers import Mixing
 from ..models.stack import stack, stack_names
@@ -17,20 +17,22 @@ from .products import memory_rate, product_seconds
 
 def core_seconds(layout: Layout, mixer: Mixing) -> tuple[Floats, Floats]:
     """(forward, backward) seconds of the core of one mixer, by the attention kernel of the stack."""
-    plain = np.array([stack(name).attention_kernel == "unfused" for name in stack_names()])
-    rows = plain[layout.strategies.software_stack]
-    fused = _fused(layout, mixer)
-    if not rows.any():
-        return fused
-    unfused = _unfused(layout, mixer)
-    return np.where(rows, unfused[0], fused[0]), np.where(rows, unfused[1], fused[1])
+    kernels = np.array([stack(name).attention_kernel for name in stack_names()])
+    mine = kernels[layout.strategies.software_stack]
+    forward, backward = np.zeros(len(mine)), np.zeros(len(mine))
+    for kernel in np.unique(mine).tolist():
+        seconds = _unfused(layout, mixer) if kernel == "unfused" else _fused(layout, mixer, kernel)
+        forward, backward = (
+            np.where(mine == kernel, new, old) for new, old in zip(seconds, (forward, backward), strict=True)
+        )
+    return forward, backward
 
 
-def _fused(layout: Layout, attention: Mixing) -> tuple[Floats, Floats]:
-    """Fused attention at measured speeds over length and head size.
+def _fused(layout: Layout, attention: Mixing, generation: str) -> tuple[Floats, Floats]:
+    """Fused attention at the measured speeds of a generation of kernels over length and head size.
 
     FLOPs: 2 T span (q + o) / t over the causal (or windowed) half. The forward runs at the measured
-    forward speed; the backward is 2.5 forwards at the measured forward-and-backward speed. Under
+    forward speed; both passes, 3.5 forwards, at the measured forward-and-backward speed. Under
     context parallel, blocks of sequence_length / (2 c) set the speed (zig-zag balance). Packed documents
     attend within themselves, and are as long as they are. A card whose clock falls under products slows
     attention too, if less: it draws less power.
@@ -38,15 +40,15 @@ def _fused(layout: Layout, attention: Mixing) -> tuple[Floats, Floats]:
     sequence = layout.training.attended_length
     c = layout.strategies.context_parallel
     gpu = layout.cluster.node.gpu
-    curve = attention_curve(gpu)
+    curve = attention_curve(gpu, attention_kernel(gpu, generation))
     length = np.where(c > 1, sequence / (2.0 * c), float(sequence))
     head = float(attention.head_dim + attention.rope_head_dim)
     width = attention.query_width + attention.output_width
     flops = 2.0 * layout.tokens * attention_span(attention, sequence) * width / layout.tensor
     flops = flops * max(training_factor(layout.cluster, "bf16"), 1.0) ** law("attention_clock_share")
     forward = flops / curve.forward_flops_per_s(length, head)
-    units = law("attention_backward_units")
-    return forward, units * flops / curve.forward_backward_flops_per_s(length, head)
+    both = (1.0 + law("attention_backward_units")) * flops / curve.forward_backward_flops_per_s(length, head)
+    return forward, both - forward
 
 
 def _unfused(layout: Layout, attention: Mixing) -> tuple[Floats, Floats]:

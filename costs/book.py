@@ -38,7 +38,7 @@ from .terms import PIECES, Note, Term, ns
 MOMENTS = ("forward", "backward", "gradients", "step")
 """Peak moments: end of forward at the loss, inside the backward, end of backward, optimizer step."""
 
-_COMPUTE = Note("G gemm + A attention + M memory + casts, forward and backward", "measured curves", "M", "s")
+_COMPUTE = Note("G gemm + A attention + M memory, forward and backward", "measured curves", "M", "s")
 _AGAIN = Note("the forward of a recomputed layer, or its dropped part", "arXiv 2205.05198", "P", "s")
 _HOST = Note("host_added_seconds a sharded unit and micro-batch", "regression of 2026-11", "M", "s")
 _ADD = Note("GA 10 N / HBM a micro-batch", "regression of 2026-11", "M", "s")

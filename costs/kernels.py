@@ -1,4 +1,4 @@
-"""Seconds of a layer's work on one card: matrix products, memory-bound work, casts, head."""
+"""Seconds of a layer's work on one card: matrix products, memory-bound work, head."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from ..models.shares import Shares, trained_shares
-from ..models.stack import Stack, stacks
+from ..models.stack import stacks
 from ..models.transformer import Block
 from .activations import again
 from .adapter_work import adapter_seconds, dequantise_seconds
@@ -40,11 +40,6 @@ def stack_constant(layout: Layout, field: str) -> Floats:
         for name in WORDS["software_stack"]
     ]
     return _per_row(values, layout.strategies.software_stack)
-
-
-def stack_of(layout: Layout, row: int) -> Stack:
-    """The software stack of one row."""
-    return stacks()[WORDS["software_stack"][layout.strategies.software_stack[row]]]
 
 
 def expert_seconds(layout: Layout, block: Block) -> Floats:
@@ -89,17 +84,6 @@ def memory_seconds(layout: Layout, block: Block) -> Floats:
     return moved * layout.tokens / memory_rate(layout)
 
 
-def cast_seconds(layout: Layout, block: Block) -> Floats:
-    """Seconds to quantise the inputs of a forward's linears, 8- and 4-bit rows only."""
-    s = layout.strategies
-    eight = s.is_("precision", "fp8") | s.is_("precision", "mxfp8") | s.is_("precision", "nvfp4")
-    output = sum(mixer.output_width for mixer in block.mixers)
-    widths = 2.0 * layout.transformer.hidden_size + output + inner_width(block)
-    return np.where(
-        eight, law("cast_bytes") * widths * layout.tokens / layout.tensor / memory_rate(layout), 0.0
-    )
-
-
 @dataclass(frozen=True)
 class LayerSeconds:
     """Seconds of one layer for one micro-batch, (n, kinds), without communication.
@@ -141,15 +125,14 @@ def _one_kind(
     core, core_back = (np.sum(part, axis=0) for part in zip(*cores, strict=True))
     scale = stack_constant(layout, "attention_factor") * _unbalanced(layout)
     memory = memory_seconds(layout, block) * stack_constant(layout, "memory_factor")
-    cast = cast_seconds(layout, block)
     floor = stack_constant(layout, "host_floor_seconds")
     thin, sums = adapter_seconds(layout, block)
     thin, sums = thin * gemm, sums * stack_constant(layout, "memory_factor")
     beside = thin + sums + unpacked
-    forward = at_least(attended + fed + scale * core + memory + cast + beside, floor)
+    forward = at_least(attended + fed + scale * core + memory + beside, floor)
     trained = shares.experts if block.feed_forward.experts else shares.dense
     products = (1.0 + shares.attention) * attended + (1.0 + trained) * fed
-    work = products + 2.0 * (memory + cast + thin) + sums + unpacked + scale * core_back
+    work = products + 2.0 * (memory + thin) + sums + unpacked + scale * core_back
     backward = at_least(work, law("host_backward_floor") * floor)
     part = again(layout, "products") * (attended + beside) + again(layout, "feed_forward") * fed
     part = part + again(layout, "core") * scale * core + again(layout, "memory") * memory

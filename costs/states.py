@@ -233,10 +233,3 @@ def kinds_total(layout: Layout, by_kind: Floats) -> Floats:
     depth = np.bincount(np.array(layout.transformer.kind_of_layer), minlength=len(layout.blocks))
     total: Floats = (by_kind * depth[None, :]).sum(axis=1)
     return total
-
-
-def layers_of_kind(layout: Layout) -> Ints:
-    """How many layers of each kind the model has."""
-    return np.bincount(np.array(layout.transformer.kind_of_layer), minlength=len(layout.blocks)).astype(
-        np.int64
-    )

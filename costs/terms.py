@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .columns import Bools, Counts, Floats, Ints
+from .columns import Bools, Counts, Ints
 
 Per = Literal["chunk", "stage", "flight"]
 """What a coefficient counts: one chunk once, the whole stage, or every chunk in flight."""
@@ -199,8 +199,3 @@ def by_name(terms: Sequence[Term], frame: Frame, row: int, stage: int) -> dict[s
     for term, value in zip(terms, frame.values(terms)[:, row, stage].tolist(), strict=True):
         found[term.name] = found.get(term.name, 0) + value
     return {name: value for name, value in found.items() if value}
-
-
-def as_float(values: Ints) -> Floats:
-    """Integers as floats, for reports only."""
-    return values.astype(np.float64)

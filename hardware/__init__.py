@@ -6,7 +6,7 @@ from .collective_tables import collective_curve
 from .curves import AttentionCurve, GemmCurve
 from .gpu import PEAK_FIELDS, Gpu
 from .host import HostLaw, host
-from .measured import attention_curve, gemm_curve, p2p_bytes_per_s
+from .measured import attention_curve, attention_kernel, gemm_curve, p2p_bytes_per_s
 from .named import gpu, gpu_names
 from .named_nodes import node, node_names
 from .network import NetworkLaw, network
@@ -31,6 +31,7 @@ __all__ = [
     "Tier",
     "TierTable",
     "attention_curve",
+    "attention_kernel",
     "collective_curve",
     "gemm_curve",
     "gpu",

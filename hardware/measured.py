@@ -6,9 +6,7 @@ answer then has grade A and says so in its `source`. Answers are cached.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cache
-from itertools import product
 from typing import Any
 
 from ..inputs import InputError
@@ -42,22 +40,31 @@ def gemm_curve(card: str | Gpu, precision: str) -> GemmCurve:
 
 
 @cache
-def attention_curve(card: str | Gpu, kernel: str | None = None) -> AttentionCurve:
-    """Fused attention of `card`; `kernel` (prefill, flash2, flash3, cudnn) asks for one generation.
+def attention_kernel(card: str | Gpu, generation: str) -> str:
+    """The measured kernel that stands for a generation (flash2, flash3) on `card`.
 
-    By default forward speeds are those of the serving kernels and forward with backward those of
-    FlashAttention 2 where measured, else derived from the forward speed.
+    A generation made for other architectures falls back on flash2: newer software brings an older card no
+    newer kernel.
+    """
+    own, made = card_of(card), facts("attention")["generations"]
+    served = made[generation] if own.arch in made[generation]["archs"] else made["flash2"]
+    measured = {row["kernel"] for row in _attention_rows(own)}
+    return next(str(kernel) for kernel in served["kernels"] if kernel in measured)
+
+
+@cache
+def attention_curve(card: str | Gpu, kernel: str | None = None) -> AttentionCurve:
+    """Fused attention of `card` by one measured kernel (prefill, flash2, flash3, cudnn), by default flash2's.
+
+    The passes that were not measured of a kernel are derived from those that were.
     """
     own, data = card_of(card), facts("attention")
-    known = {row["gpu"] for row in data["rows"]}
-    names = [name for name in _sisters(own) if name in known] or _others()[:1]
-    kernels = {row["kernel"] for row in data["rows"] if row["gpu"] in names}
-    if kernel is not None and kernel not in kernels:
-        raise InputError("kernel", kernel, "kernel", f"is not measured for {own.name}", legal=sorted(kernels))
-    forward, both = (
-        _speed_rows(own, names, passes, wanted if kernel is None else [kernel])
-        for passes, wanted in data["preferred"].items()
-    )
+    mine = _attention_rows(own)
+    wanted = attention_kernel(own, "flash2") if kernel is None else kernel
+    known = {row["kernel"] for row in mine}
+    if wanted not in known:
+        raise InputError("kernel", wanted, "kernel", f"is not measured for {own.name}", legal=sorted(known))
+    forward, both = (_speed_rows(own, mine, wanted, passes) for passes in ("forward", "forward_backward"))
     ratio, share = data["backward_flops_ratio"], data["backward_share"]
     joint = (1.0 + ratio) / (1.0 + ratio / share)
     both = both or _scaled(forward, joint, "derived from forward")
@@ -108,14 +115,21 @@ def _others() -> tuple[str, ...]:
     return tuple(facts("stand_ins")["kernels_else"]["gpus"])
 
 
-def _speed_rows(own: Gpu, names: Iterable[str], passes: str, kernels: list[str]) -> list[dict[str, Any]]:
-    """Rows of the first of `names` and `kernels` that has any, scaled by the ratio of 16-bit peaks."""
+def _attention_rows(own: Gpu) -> list[dict[str, Any]]:
+    """Measured attention of `own` and its sisters, nearest first; of the plainest card where none has any."""
     rows = facts("attention")["rows"]
-    for name, kernel in product(names, kernels):
-        met = [r for r in rows if (r["gpu"], r["kernel"], r["passes"]) == (name, kernel, passes)]
-        if met:
-            return _scaled(met, 1.0 if name == own.name else _peak(own) / _peak(gpu(name)), "")
-    return []
+    known = {row["gpu"] for row in rows}
+    names = [name for name in _sisters(own) if name in known] or _others()[:1]
+    return [row for name in names for row in rows if row["gpu"] == name]
+
+
+def _speed_rows(own: Gpu, rows: list[dict[str, Any]], kernel: str, passes: str) -> list[dict[str, Any]]:
+    """Rows of a kernel's passes on the nearest card that has any, scaled by the ratio of 16-bit peaks."""
+    met = [row for row in rows if (row["kernel"], row["passes"]) == (kernel, passes)]
+    names = dict.fromkeys(row["gpu"] for row in met)
+    name = next(iter(names), own.name)
+    factor = 1.0 if name == own.name else _peak(own) / _peak(gpu(name))
+    return _scaled([row for row in met if row["gpu"] == name], factor, "")
 
 
 def _peak(card: Gpu) -> float:

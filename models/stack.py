@@ -35,7 +35,8 @@ class Stack(Frozen):
     """What a layer saves for its backward (`costs`, saved sets)."""
     selective_set: str
     """What it saves under selective recompute; "none" where there is no such thing."""
-    attention_kernel: Literal["fused", "unfused"]
+    attention_kernel: Literal["unfused", "flash2", "flash3"]
+    """Scores as products, or the generation of fused kernels; a card without the newer one runs flash2."""
     gather_share: float = Field(gt=0, le=1)
     """Share of the NIC that gathers of sharded weights between islands reach."""
     context_imbalance: float = Field(ge=0)

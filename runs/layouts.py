@@ -154,7 +154,7 @@ def _tensor(record: Record, degrees: _Degrees) -> dict[str, object]:
 
 
 def _kernels(record: Record, software: Software) -> list[str]:
-    fused = stack(software.stack).attention_kernel == "fused"
+    fused = stack(software.stack).attention_kernel != "unfused"
     return ["attention unfused -> fused"] if fused and record.text("flash_attention") == "0" else []
 
 

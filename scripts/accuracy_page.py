@@ -58,14 +58,37 @@ def page(accuracy: dict[str, Any], regret: dict[str, Any]) -> str:
         )
     lines += [
         "",
+        f"80 % intervals drawn from the other sources hold {100 * step['interval']['inside']:.0f} % of the "
+        f"rows; their median width is {step['interval']['median_width_percent']:.0f} % of the step time.",
+        "",
         f"Choice among measured layouts: {regret['regret']['groups']} groups, mean regret "
         f"{regret['regret']['mean']:.2f} %, worst {regret['regret']['max']:.2f} %, mean Spearman "
         f"{regret['spearman']['mean']:.3f}.",
+        "",
+        "| source | fit | groups | mean regret | mean Spearman |",
+        "|---|---|---|---|---|",
+        *_choices(regret["by_source"]),
+        "",
+        *(
+            f"Lines of one layout of {source} scatter by {one['percent']:.1f} %: "
+            f"a ledger without error would have a mean Spearman of {one['spearman']:.3f}."
+            for source, one in regret["noise"].items()
+        ),
         "",
         "Left-out figures refit the constants of `benchmarks/data/step_priors.json` alone; the form of the",
         "model, the curves of cards and the constants of the host were chosen with all rows in view.",
     ]
     return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def _choices(fits: dict[str, Any]) -> list[str]:
+    """Lines of the choice among layouts: a source under the catalogue's constants, and left out."""
+    return [
+        f"| {source} | {fit.replace('_', ' ')} | {one['groups']} | {one['regret']:.2f} "
+        f"| {one['spearman']:.3f} |"
+        for fit, sources in fits.items()
+        for source, one in sources.items()
+    ]
 
 
 if __name__ == "__main__":

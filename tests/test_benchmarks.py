@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -357,6 +358,19 @@ def test_regret_is_what_the_chosen_layout_loses(tmp_path: Path) -> None:
     assert group["best"] == "made-1"
     assert group["regret"] == pytest.approx((times[group["chosen"]] / times["made-1"] - 1) * 100)
     assert found["oom"]["ran"] == 4 and 0 <= found["oom"]["false_rate"] <= 1
+    mine = {"groups": 1, "regret": group["regret"], "spearman": group["spearman"]}
+    assert found["by_source"] == {"fitted": {"made": mine}, "left_out": {"made": mine}}
+
+
+def test_repeated_lines_bound_what_a_ledger_can_rank(tmp_path: Path) -> None:
+    """Lines of one layout 20 % apart: layouts 10 % apart cannot be told apart surely."""
+    again = record(id="made-9", pp="1", dp="16", step_time_s="1.32")
+    runs = write_runs(tmp_path / "a.csv", *layouts(), again)
+    noise = regret.measure([runs, write_runs(tmp_path / "b.csv", record())])["noise"]["made"]
+
+    assert noise["percent"] == pytest.approx(100 * abs(math.log(1.1 / 1.32)) / 2**0.5)
+    assert 0.5 < noise["spearman"] < 0.95
+    assert regret.measure([write_runs(tmp_path / "c.csv", *layouts()), runs])["noise"] == {}
 
 
 def test_three_layouts_or_another_model_are_no_group(tmp_path: Path) -> None:

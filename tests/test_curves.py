@@ -165,20 +165,23 @@ def test_arithmetic_a_card_lacks_has_no_curve() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "passes", "length", "head_dim", "tflops"),
+    ("name", "kernel", "passes", "length", "head_dim", "tflops"),
     [
-        ("A100-SXM-80GB", "both", 1024, 128, 133),
-        ("A100-SXM-80GB", "both", 2048, 128, 155),
-        ("A100-SXM-80GB", "both", 16384, 64, 171),
-        ("H100-SXM-80GB", "both", 8192, 128, 308),
-        ("H100-SXM-80GB", "forward", 2048, 128, 373),
-        ("B200-SXM", "forward", 16384, 128, 1212),
-        ("L40S", "forward", 1024, 64, 112),
+        ("A100-SXM-80GB", "flash2", "both", 1024, 128, 133),
+        ("A100-SXM-80GB", "flash2", "both", 2048, 128, 155),
+        ("A100-SXM-80GB", "flash2", "both", 16384, 64, 171),
+        ("A100-SXM-80GB", "prefill", "forward", 2048, 128, 124),
+        ("H100-SXM-80GB", "flash2", "both", 8192, 128, 308),
+        ("H100-SXM-80GB", "prefill", "forward", 2048, 128, 373),
+        ("B200-SXM", "prefill", "forward", 16384, 128, 1212),
+        ("L40S", "prefill", "forward", 1024, 64, 112),
     ],
 )
-def test_measured_attention(name: str, passes: str, length: int, head_dim: int, tflops: float) -> None:
+def test_measured_attention(
+    name: str, kernel: str, passes: str, length: int, head_dim: int, tflops: float
+) -> None:
     """Knots are the published points: flash-attention figures and aiconfigurator's tables."""
-    curve = catalogue.attention_curve(name)
+    curve = catalogue.attention_curve(name, kernel)
     speed = curve.forward_backward_flops_per_s if passes == "both" else curve.forward_flops_per_s
 
     assert float(speed(length, head_dim)) / 1e12 == pytest.approx(tflops)
@@ -205,6 +208,37 @@ def test_attention_of_a_named_kernel(length: int, tflops: float) -> None:
     assert curve.grade == "A"
     with pytest.raises(InputError):
         catalogue.attention_curve("A100-SXM-80GB", "flash3")
+
+
+@pytest.mark.parametrize(
+    ("name", "flash2", "flash3"),
+    [
+        ("H100-SXM-80GB", "flash2", "flash3"),
+        ("H200-SXM", "flash2", "flash3"),
+        ("B200-SXM", "prefill", "prefill"),
+        ("A100-SXM-80GB", "flash2", "flash2"),
+        ("RTX-4090", "prefill", "prefill"),
+        ("L40S", "prefill", "prefill"),
+        ("MI300X", "flash2", "flash2"),
+    ],
+)
+def test_newer_software_brings_an_older_card_no_newer_kernel(name: str, flash2: str, flash3: str) -> None:
+    """FlashAttention 3 is Hopper's and Blackwell's; others run the second generation under any stack."""
+    assert catalogue.attention_kernel(name, "flash2") == flash2
+    assert catalogue.attention_kernel(name, "flash3") == flash3
+
+
+def test_a_newer_generation_is_no_slower() -> None:
+    """On every card and length, both passes."""
+    tokens = np.array([512.0, 2048.0, 8192.0, 65536.0])
+    for name in catalogue.gpu_names():
+        older, newer = (
+            catalogue.attention_curve(name, catalogue.attention_kernel(name, generation))
+            for generation in ("flash2", "flash3")
+        )
+        assert np.all(
+            newer.forward_backward_flops_per_s(tokens, 128) >= older.forward_backward_flops_per_s(tokens, 128)
+        )
 
 
 @settings(deadline=None)

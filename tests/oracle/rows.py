@@ -140,7 +140,7 @@ LOSSES = {
 STACKS = {
     "deepspeed": ["deepspeed-2024"],
     "fsdp": ["fsdp-compile-2024", "fsdp-eager-2023"],
-    "megatron": ["megatron-bridge-2025"],
+    "megatron": ["megatron-core-2025"],
 }
 """Stacks that run where none is chosen; the eager one of FSDP with tensor parallel alone."""
 
