@@ -27,8 +27,8 @@ def examples() -> list[tuple[str, Ledger]]:
     whole = Stage(layers=32, recompute_full_layers=32, offloaded_layers=32)
     offloaded = Strategy(
         backend="deepspeed", software_stack="deepspeed-2024", data_parallel=8, zero_stage=3,
-        shard_group_size=8, reshard_after_forward=True, offload_optimizer="cpu", loss_kernel="hf-eager",
-        stages=(whole,),
+        shard_group_size=8, reshard_after_forward=True, offload_optimizer="cpu", offload_params="cpu",
+        loss_kernel="hf-eager", stages=(whole,),
     )  # fmt: skip
     mixtral = Request(
         model="mixtral-8x7b",
@@ -42,7 +42,7 @@ def examples() -> list[tuple[str, Ledger]]:
     )
     return [
         ("Mixtral 8x7B on 32 H100: tp 2, pp 2, cp 2, ep 4, a quarter recomputed", price(mixtral, experts)),
-        ("Llama 3.1 8B on 8 H100: ZeRO-3, optimizer on the host", price(llama, offloaded)),
+        ("Llama 3.1 8B on 8 H100: ZeRO-3, optimizer and weights on the host", price(llama, offloaded)),
     ]
 
 
