@@ -1,12 +1,14 @@
-"""The JSON schemas of what goes in and out, made from the types; published under docs/schemas."""
+"""The JSON schemas of what goes in and out, made from the types."""
 
 from __future__ import annotations
 
-import json
+from typing import Any
 
 from pydantic import BaseModel
 
+from ..inputs import Frozen
 from ..models import Strategy
+from ..models.strategy import Recompute
 from .check import Check
 from .fields import FieldText
 from .message import Diagnosis
@@ -30,7 +32,24 @@ TYPES: dict[str, type[BaseModel]] = {
 """Type behind each published schema file."""
 
 
-def schema_files() -> dict[str, str]:
-    """File name to text of every published schema."""
-    schemas = {name: kind.model_json_schema(mode="serialization") for name, kind in TYPES.items()}
-    return {f"{name}.json": json.dumps(it, sort_keys=True, indent=2) + "\n" for name, it in schemas.items()}
+class Follows(Frozen):
+    """Words that answers tell beside the choices of a strategy, which they follow from.
+
+    The last two stand in the strategy of a plan alone.
+    """
+
+    recompute: Recompute
+    pipeline_schedule: str
+    context_parallel_kind: str
+    overlap: dict[str, bool]
+    writable_by: tuple[str, ...] = ()
+    placement: dict[str, str] = {}
+
+
+def schema_of(kind: type[BaseModel]) -> dict[str, Any]:
+    """The schema of a type as it is printed: strategies in it may carry the words of `Follows`."""
+    schema = kind.model_json_schema(mode="serialization")
+    told = schema if kind is Strategy else schema.get("$defs", {}).get(Strategy.__name__)
+    if told is not None:
+        told["properties"] |= Follows.model_json_schema()["properties"]
+    return schema

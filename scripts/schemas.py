@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from shardwise.plans.schema import schema_files
+from shardwise.cli.schema import schema_files
 
 FOLDER = Path(__file__).parent.parent / "docs" / "schemas"
 

@@ -78,25 +78,24 @@ def test_2_seventy_billion_on_sixteen_cards() -> None:
 
 
 def test_3_what_nvlink_would_give() -> None:
-    """1.2 to 1.4 times at a small batch; near none where 16 micro-batches share one reduction."""
+    """1.2 to 1.4 times at 4 sequences a card; near none where 8 micro-batches share one reduction."""
     question = read_question(None, {"model": "qwen2.5-1.5b"}, _TWO_CARDS)
     cases = [
         Case("pcie", {"cluster.link": "pcie", "cluster.island_gpus": 1}),
         Case("nvlink", {"cluster.link": "pairs", "cluster.island_gpus": 2}),
     ]
     gains = {}
-    for batch in (4, 64):
+    for batch in (8, 64):
         found = compare(question.request.changed({"training.global_batch_size": batch}), cases)
         steps = {row.name: row.step_seconds or 0.0 for row in found.rows}
         gains[batch] = steps["pcie"] / steps["nvlink"]
-    assert 1.1 < gains[4] < 1.6
+    assert 1.2 < gains[8] < 1.4
     assert gains[64] < 1.1
-    assert gains[64] < gains[4]
 
 
 _TWO_CARDS = (
     "cluster.gpu=A100-PCIe-80GB", "cluster.gpus_per_node=2", "cluster.link=pcie", "cluster.island_gpus=1",
-    "global_batch_size=4", "sequence_length=2048", "backend=deepspeed", "zero_stage=0", "micro_batch_size=2",
+    "global_batch_size=8", "sequence_length=2048", "backend=deepspeed", "zero_stage=0", "micro_batch_size=4",
     "offload_optimizer=none",
 )  # fmt: skip
 
