@@ -45,7 +45,8 @@ def deepspeed(plan: Plan) -> dict[str, str]:
     if nodes == 1:
         note = "Run it on the machine."
         first = f"deepspeed --num_gpus {cards}"
-        return {FILE: _script(plan, note, (), [first, *tail], assumed, _disk(plan))}
+        lines, setup = _on_host(plan)
+        return {FILE: _script(plan, note, (), [first, *lines, *tail], assumed, setup)}
     note = "Run it on the first machine, which reaches the others by ssh; put their names into hostfile."
     lines = [
         f'deepspeed --hostfile "${{HOSTFILE:-$here/{HOSTFILE}}}"',
@@ -53,17 +54,26 @@ def deepspeed(plan: Plan) -> dict[str, str]:
         '--master_port "${MASTER_PORT:-29500}"',
     ]
     hosts = "".join(f"node-{index} slots={cards}\n" for index in range(nodes))
-    setup = (f'export DS_ENV_FILE="$here/{DEEPSPEED_ENV}"', *_disk(plan))
-    script = _script(plan, note, (), [*lines, *tail], assumed, setup)
+    bound, setup = _on_host(plan)
+    setup = (f'export DS_ENV_FILE="$here/{DEEPSPEED_ENV}"', *setup)
+    script = _script(plan, note, (), [*lines, *bound, *tail], assumed, setup)
     return {FILE: script, HOSTFILE: hosts, DEEPSPEED_ENV: deepspeed_env(plan)}
 
 
-def _disk(plan: Plan) -> tuple[str, ...]:
-    """The folder on NVMe that states need."""
-    if "nvme" not in (plan.strategy.offload_optimizer, plan.strategy.offload_params):
-        return ()
-    told = f"states live on NVMe: mount it at {NVME_PATH}, or change nvme_path in ds_config.json"
-    return (f'[ -d {NVME_PATH} ] || {{ echo "{told}" >&2; exit 2; }}',)
+def _on_host(plan: Plan) -> tuple[list[str], tuple[str, ...]]:
+    """(lines of the launcher, lines before it) for an optimizer that steps on the host.
+
+    Its cores are shared out to the ranks, where numactl is there to do it: 3,084 ms a step without, 2,383
+    with on two A100 with 3B offloaded (DeepSpeed issue 7474). States on NVMe need their folder.
+    """
+    strategy = plan.strategy
+    if strategy.offload_optimizer == "none":
+        return [], ()
+    setup = ["CORES=()", "command -v numactl >/dev/null && CORES=(--bind_cores_to_rank)"]
+    if "nvme" in (strategy.offload_optimizer, strategy.offload_params):
+        told = f"states live on NVMe: mount it at {NVME_PATH}, or change nvme_path in ds_config.json"
+        setup.append(f'[ -d {NVME_PATH} ] || {{ echo "{told}" >&2; exit 2; }}')
+    return ['"${CORES[@]}"'], tuple(setup)
 
 
 def deepspeed_torchrun(plan: Plan) -> dict[str, str]:

@@ -91,6 +91,15 @@ def test_offload_is_pinned_host_memory() -> None:
     assert "offload_param" not in one
 
 
+def test_cores_are_bound_where_the_host_steps() -> None:
+    """The launcher's own switch, with the optimizer offloaded and only then."""
+    there = plan(deepspeed(3, 8, offload_optimizer="cpu", stages=stage(offloaded_layers=4)))
+    here = plan(deepspeed(3, 8))
+
+    assert "--bind_cores_to_rank" in emit(there, "deepspeed")["launch.sh"]
+    assert "--bind_cores_to_rank" not in emit(here, "deepspeed")["launch.sh"]
+
+
 def test_states_on_nvme_have_a_path_that_the_launch_line_looks_for() -> None:
     """Stage 3 alone; without the folder the run does not start."""
     strategy = deepspeed(

@@ -7,9 +7,12 @@ here="$(cd "$(dirname "$0")" && pwd)"
 export PYTHONPATH="$here${PYTHONPATH:+:$PYTHONPATH}"
 export PYTORCH_CUDA_ALLOC_CONF="${PYTORCH_CUDA_ALLOC_CONF:-expandable_segments:True}"
 export DS_ENV_FILE="$here/.deepspeed_env"
+CORES=()
+command -v numactl >/dev/null && CORES=(--bind_cores_to_rank)
 deepspeed --hostfile "${HOSTFILE:-$here/hostfile}" \
   --num_nodes 2 --num_gpus 8 \
   --master_port "${MASTER_PORT:-29500}" \
+  "${CORES[@]}" \
   "${TRAIN_SCRIPT:-train.py}" \
   --deepspeed "$here/ds_config.json" \
   "$@"
