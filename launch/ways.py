@@ -10,6 +10,7 @@ from ..models.training import Training
 from ..models.transformer import Transformer
 from ..plans.plan import Plan
 from .refused import Objection
+from .releases import tested_with
 
 _TITAN = "torchtitan's configurations train every parameter of one model"
 
@@ -78,7 +79,7 @@ def _adapters(plan: Plan) -> Iterator[str]:
             "Load the base with `BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type='nf4', "
             f"bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype={kind}, "
             f"bnb_4bit_quant_storage={kind})`: only weights stored in the type of the others can be sharded "
-            "beside them. Not run in our tests."
+            f"beside them ({tested_with('bitsandbytes', 'peft')})."
         )
     if any(kind.feed_forward.experts for kind in model.kinds):
         yield from _experts(training)

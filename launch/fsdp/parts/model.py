@@ -16,6 +16,7 @@ def check_model(model: nn.Module, parameters: int) -> None:
         raise ValueError(
             "load the model in float32: the plan shards float32 weights and casts them per layer"
         )
+    model.train()  # a loaded model is in evaluation
     config = getattr(model, "config", None)
     if config is not None:
         config.use_cache = False  # a key-value cache would be filled twice by recomputation

@@ -21,6 +21,7 @@ def check_portion(model: nn.Module, parameters: int, trained: int, dtype: torch.
             raise ValueError(f"this plan is for {planned} parameters ({what}), the model has {counted}")
     if any(weight.dtype != dtype for weight in learning):
         raise ValueError(f"this plan prices trained weights in {dtype}: load them in that type")
+    model.train()  # a loaded model is in evaluation: no dropout, and 4-bit weights packed otherwise
     config = getattr(model, "config", None)
     if config is not None:
         config.use_cache = False  # a key-value cache would be filled twice by recomputation
