@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -54,12 +55,13 @@ class Fragments:
             for cards, size in worlds(self.request.cluster)
             if cards in bounds
         )
+        sizes = Counter(cards for _, cards, _ in order)
         for least, cards, size in order:
             if least > self.limit_ns and self.last is not None:
                 break
             stages = [p for p, bound in bounds[-cards].items() if bound <= self.limit_ns or self.last is None]
             laid = list(shapes(self.request, -cards, -size, stages))
-            if not laid or not self._worth(-cards, stages):
+            if not laid or (sizes[cards] > 1 and not self._worth(-cards, stages)):
                 continue
             if len(laid) > 1 and self.best is not None and not self._found(laid[0][0].near, stages):
                 continue

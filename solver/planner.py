@@ -30,9 +30,9 @@ from .fewest import fewest
 from .fragments import plan_fragments, scattered
 from .ladder import ladder
 from .legal import breaches
-from .mixed import plan_mixed
 from .notices import notices
 from .pool_asides import pool_alternatives, pool_offers
+from .pools import plan_mixed
 from .search import Search
 from .software import default_precision
 from .tables import Tables

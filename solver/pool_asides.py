@@ -11,8 +11,9 @@ from ..models.strategy import Stage
 from ..plans import Alternative, Offer, Plan, Request
 from ..plans.report import host_verdict, price, seconds, verdict
 from .alternatives import ASIDE_SECONDS, Where, offers
-from .mixed import MixedSearch, part_of
+from .mixed import MixedSearch
 from .outcome import Found
+from .pools import part_of
 from .search import Search
 from .tables import Tables
 
