@@ -188,6 +188,8 @@ def stage_table(memory: MemoryReport, strategy: Strategy) -> str:
 
 def _traffic(plan: Plan) -> str:
     rows = [[entry.axis, entry.tier, f"{entry.bytes_per_card / 1e9:,.3f}"] for entry in plan.traffic]
+    if plan.uplink_bytes_per_step:
+        rows.append(["a machine's network cards", "all", f"{plan.uplink_bytes_per_step / 1e9:,.3f}"])
     return table(["traffic of a card a step", "over", "GB"], rows, "  ")
 
 

@@ -34,6 +34,7 @@ from .reference import reference_memory, reference_time
 from .runtime import fragmentation_terms, runtime_terms
 from .states import state_terms
 from .terms import PIECES, Note, Term, ns
+from .uplink import uplink_terms
 
 MOMENTS = ("forward", "backward", "gradients", "step")
 """Peak moments: end of forward at the loss, inside the backward, end of backward, optimizer step."""
@@ -153,6 +154,12 @@ class Book:
             host_step_term(layout),
             fixed,
         ]
+
+    @cached_property
+    def uplink(self) -> list[Term]:
+        """Bytes of a machine's network cards: for a chunk and micro-batch, and once a step."""
+        chunks = self.layout.strategies.virtual_pipeline
+        return [spread(t, chunks) if t.per == "chunk" else t for t in uplink_terms(self.timed)]
 
     @cached_property
     def raw_chunk(self) -> list[Term]:

@@ -18,6 +18,11 @@ LEFT_OUT: dict[View, tuple[str, ...]] = {
 """Terms that a counter of card memory does not show: torch's allocated and reserved, nvidia-smi."""
 
 
+def is_communication(name: str) -> bool:
+    """Whether a time term is communication that shows."""
+    return "_comm" in name
+
+
 class StageEntry(Frozen):
     """One pipeline stage: memory by moment (KiB), its chunk and its once-a-step time (ns)."""
 
@@ -64,6 +69,8 @@ class Ledger(Frozen):
     """Host memory of a node whose every rank reads the whole 16-bit model before it is cut."""
     traffic_bytes: dict[str, dict[str, int]]
     """By axis and tier."""
+    uplink_bytes: int = 0
+    """What the network cards of a machine with the busiest stage send in a step."""
     usable_kib: int
     host_usable_kib: int
     fragmentation_refused: float
@@ -133,7 +140,7 @@ class Ledger(Frozen):
     @property
     def comm_ns(self) -> int:
         """Exposed communication of the step."""
-        return sum(ns for name, ns in self.terms_ns.items() if "_comm" in name)
+        return sum(ns for name, ns in self.terms_ns.items() if is_communication(name))
 
     def _refusal(self, stage: StageEntry) -> int:
         least = 0

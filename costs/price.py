@@ -116,6 +116,7 @@ def _ledger(prices: Prices, row: int) -> Ledger:
         host_divides=bool((layout.shard == layout.data_ranks)[row] and layout.strategies.zero_stage[row] > 0),
         host_load_kib=_host_load_kib(layout),
         traffic_bytes=_traffic(prices, row),
+        uplink_bytes=_uplink_bytes(prices, row),
         usable_kib=layout.cluster.node.gpu.memory_usable_bytes // 1024,
         host_usable_kib=int(host_capacity_bytes(layout) // 1024),
         fragmentation_refused=law("refusal_share"),
@@ -238,6 +239,14 @@ def _traffic(prices: Prices, row: int) -> dict[str, dict[str, int]]:
         if (most := int(total[row].max())) > 0:
             found[axis] = {_tier(prices.book.layout, group, row): most}
     return found
+
+
+def _uplink_bytes(prices: Prices, row: int) -> int:
+    """Bytes that the network cards of a machine with the busiest stage send in a step."""
+    once = [term for term in prices.book.uplink if term.per == "stage"]
+    each = [term for term in prices.book.uplink if term.per == "chunk"]
+    total = add_up(once, prices.frame) + add_up(each, prices.frame) * prices.passes[:, None]
+    return int(np.where(prices.counts.held, total, 0)[row].max())
 
 
 def _limit_ns(layout: Layout, row: int, flops: float) -> int:

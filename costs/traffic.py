@@ -22,6 +22,7 @@ _TENSOR = Note("16 T h (t-1)/t a layer: 4 all-reduces", "arXiv 1909.08053; 2205.
 _PIPE = Note("2 x 2 T h / split a boundary", "arXiv 2104.04473", "P")
 _CONTEXT = Note("12 kappa T (c-1) a layer, ring", "Megatron Core context parallel docs", "D")
 _EXPERT = Note("4 x 2 T k h (e-1)/e a layer; between islands once an island", "Megatron Core MoE docs", "D")
+_REPLICA = Note("2 b_g N / d (r-1)/r once a step", "arXiv 2304.11277 section 3.2.2", "P")
 _DATA = Note("(b_g + b_w) N (n-1)/n once, or every micro-batch where sharded", "ZeRO paper section 7", "P")
 
 
@@ -176,7 +177,15 @@ def traffic_terms(layout: Layout) -> dict[str, tuple[list[Term], Group]]:
         ),
         "pipeline": ([_bytes("pipeline", "chunk", _PIPE, fixed=piped)], layout.pipe_group),
         "data": (_data_terms(layout), layout.shard_group),
+        "replica": ([_replica_term(layout)], layout.replica_group),
     }
+
+
+def _replica_term(layout: Layout) -> Term:
+    """HSDP's all-reduce of a shard's gradients over replicas, once a step: (r-1)/r there and back."""
+    each = 2.0 * ring_share(layout.replica_group) / layout.shard
+    moved = reduced(layout).scaled(each)
+    return _bytes("replica", "stage", _REPLICA, layer=moved.layer, first=moved.first, last=moved.last)
 
 
 def _data_terms(layout: Layout) -> list[Term]:

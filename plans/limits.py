@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import ConfigDict, Field, field_validator
+from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 
 from ..inputs import Frozen
 from .quantity import bytes_of
@@ -19,6 +19,10 @@ class Limits(Frozen):
     widest tier a tensor-parallel group may span; `max_step_seconds` a deadline for one optimizer
     step; `host_memory_bytes` the host memory of a node that may be used (bytes, or "1.5TB",
     "512GiB"), None for all that the node has; `max_usd_per_hour` what the whole cluster may cost.
+
+    `max_comm_fraction` is the largest share of the step that communication may show (`time.comm_fraction`,
+    in whole ten-thousandths); `max_uplink_bytes_per_step` what the network cards of one machine together
+    may send in a step (`uplink_bytes_per_step`; bytes, or "40GB").
     """
 
     model_config = ConfigDict(strict=True)
@@ -28,11 +32,13 @@ class Limits(Frozen):
     max_step_seconds: float | None = Field(default=None, gt=0, le=1e9)
     host_memory_bytes: int | None = Field(default=None, ge=1)
     max_usd_per_hour: float | None = Field(default=None, gt=0, le=1e9)
+    max_comm_fraction: float | None = Field(default=None, ge=0, le=1)
+    max_uplink_bytes_per_step: int | None = Field(default=None, ge=0, le=2**60)
 
-    @field_validator("host_memory_bytes", mode="before")
+    @field_validator("host_memory_bytes", "max_uplink_bytes_per_step", mode="before")
     @classmethod
-    def _bytes(cls, value: Any) -> Any:
-        return None if value is None else bytes_of(value, "limits.host_memory_bytes", "limits")
+    def _bytes(cls, value: Any, info: ValidationInfo) -> Any:
+        return None if value is None else bytes_of(value, f"limits.{info.field_name}", "limits")
 
 
 class Objective(Frozen):

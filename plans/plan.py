@@ -232,6 +232,8 @@ class Plan(Frozen):
     memory: MemoryReport
     time: TimeReport
     traffic: tuple[Traffic, ...]
+    uplink_bytes_per_step: int = 0
+    """What the network cards of a machine with the busiest stage send in a step."""
     cost: Cost
     proof: Proof
     buckets: Buckets

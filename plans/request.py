@@ -82,6 +82,16 @@ class Request(Frozen):
             raise InputError("objective.minimize", "gpus", origin, reason, legal=["step_seconds"])
         return self
 
+    @model_validator(mode="after")
+    def _alike(self) -> Self:
+        for name in ("max_comm_fraction", "max_uplink_bytes_per_step"):
+            value = getattr(self.limits, name)
+            if value is not None and self.cluster.others:
+                reason = "is kept on machines of one kind only"
+                origin = self.origin(f"limits.{name}")
+                raise InputError(f"limits.{name}", value, origin, reason, legal=["none"])
+        return self
+
     @field_validator("model", mode="before")
     @classmethod
     def _model(cls, value: Any) -> Any:

@@ -72,6 +72,7 @@ def plan_of(request: Request, outcome: Outcome, writers: Writers | None) -> Plan
         memory=memory_report(request, ledger),
         time=time_report(request, found.strategy, ledger),
         traffic=traffic_report(ledger),
+        uplink_bytes_per_step=ledger.uplink_bytes,
         cost=cost_report(request, ledger),
         proof=proof(request, outcome, found),
         buckets=bucket_report(ledger),

@@ -75,8 +75,7 @@ class Closing:
         return is_over(self.tally.deterministic_time, self.time_limit)
 
     def alone(self, entry: Entry) -> Found | None:
-        """The best plan of one row, whatever the time."""
-        self.time_limit = None
+        """The best plan of one row, or the best known by the time limit."""
         made = self._tables(entry)
         if made is not None:
             self._leaf(entry, *made[:2])

@@ -12,6 +12,7 @@ from ..costs.book import MOMENTS, Book, Sum, spread
 from ..costs.columns import NAMES, Bools, Ints, Strategies
 from ..costs.host import host_capacity_bytes, stage_block
 from ..costs.layout import Layout
+from ..costs.ledger import is_communication
 from ..costs.terms import Term
 from ..models.backend import backend
 from ..models.strategy import BACKENDS, Recompute
@@ -118,6 +119,24 @@ class Coefficients:
     def memory(self) -> dict[str, Sum]:
         """Card KiB at each peak moment."""
         return {moment: self._sum(self.book.memory[moment]) for moment in MOMENTS}
+
+    @cached_property
+    def uplink(self) -> tuple[Sum, Sum]:
+        """Bytes of a machine's network cards: for a chunk and micro-batch, and once a step."""
+        terms = self.book.uplink
+        each, once = ([term for term in terms if term.per == per] for per in ("chunk", "stage"))
+        return self._sum([Term(t.name, "stage", t.note, t.coefficients) for t in each]), self._sum(once)
+
+    @cached_property
+    def communication(self) -> tuple[Sum, Sum]:
+        """Nanoseconds of shown communication within `chunk` and within `tail`."""
+        book, _ = self._shared
+        each, once = (
+            self._spelled([term for term in terms if is_communication(term.name)])
+            for terms in (book.unspread, book.tail)
+        )
+        chunks = self.strategies.virtual_pipeline
+        return self._sum([spread(term, chunks) for term in each]), self._sum(once)
 
     @cached_property
     def binding(self) -> list[Sum]:

@@ -14,11 +14,12 @@ from ..models.optimizer import moment_bytes
 from ..models.recipe import losses
 from ..models.strategy import BACKENDS
 from ..plans import Conflict, Cure, Request
-from ..plans.report import seconds
+from ..plans.report import price, seconds
 from .feasible import feasible
 from .outcome import Found, Outcome
 from .points import padded
 from .search import Search
+from .stage_limits import SHARES
 
 MOST_NODES = 64
 """Times the nodes of the request that a cure looks at, at most."""
@@ -101,6 +102,10 @@ def _loosened(request: Request) -> Iterator[Change]:
         yield "limits.host_memory_bytes", whole, "use all of the node's host memory"
     if limits.max_usd_per_hour is not None:
         yield "limits.max_usd_per_hour", None, "pay for the machines"
+    if limits.max_comm_fraction is not None:
+        yield "limits.max_comm_fraction", None, "let communication show for as long as it does"
+    if limits.max_uplink_bytes_per_step is not None:
+        yield "limits.max_uplink_bytes_per_step", None, "let the machines send as much as the plan needs"
     if limits.memory_margin > 0:
         yield "limits.memory_margin", 0.0, "accept a risky fit: keep no memory free"
 
@@ -224,6 +229,10 @@ def _value_to_set(request: Request, field: str, value: Any, found: Found) -> str
         return str(ceil(100 * (request.cluster.usd_per_hour or 0.0)) / 100)
     if field == "limits.max_step_seconds":
         return str(-(-found.step_ns // 10**6) / 1000)
+    if field in ("limits.max_comm_fraction", "limits.max_uplink_bytes_per_step"):
+        ledger = price(padded(request), [found.strategy])[0]
+        share = ceil(SHARES * ledger.comm_ns / ledger.step_ns) / SHARES
+        return str(share if field == "limits.max_comm_fraction" else ledger.uplink_bytes)
     return str(value)
 
 

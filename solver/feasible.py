@@ -18,6 +18,7 @@ from .lower import NEVER, shape_bound, time_bound
 from .options import row_options
 from .points import padded
 from .space import space
+from .stage_limits import on_stages, uplinks_can_carry
 from .uniform import uniform
 from .watch import refuse_stopped
 
@@ -43,10 +44,10 @@ def feasible(request: Request) -> bool | None:
     for some in _batches(_leanest_first(strategies)):
         refuse_stopped()
         part = Coefficients(request, strategies.take(some))
-        fits = can_fit(part)
+        fits = can_fit(part) & uplinks_can_carry(part)
         if deadline is not None:
             fits &= within(part, time_bound(part), limit)
-        if (np.where(fits, uniform(part), NEVER) <= limit).any():
+        if not on_stages(request) and (np.where(fits, uniform(part), NEVER) <= limit).any():
             return True
         open_rows += [(part, int(row)) for row in np.flatnonzero(fits)]
     return _settled(open_rows, limit)

@@ -7,6 +7,7 @@ from ..models import Strategy
 from ..plans import Request
 from ..plans.report import host_limit_bytes, limit_bytes, price
 from .cuts import affordable
+from .stage_limits import overstepped
 
 
 class Misjudged(RuntimeError):
@@ -35,6 +36,7 @@ def judge(request: Request, strategy: Strategy, step_ns: int) -> Ledger:
     deadline = request.limits.max_step_seconds
     if deadline is not None and ledger.step_ns > int(deadline * 1e9):
         faults.append("it misses the deadline")
+    faults += [reason for _, reason in overstepped(request, ledger)]
     if not affordable(request):
         faults.append("its cluster costs too much an hour")
     if faults:

@@ -10,6 +10,8 @@ import numpy as np
 from .engine import cp_model, new_solver
 from .frontier import Breakpoint, frontier, row_bound
 from .options import Mode, RowOptions
+from .stage_limits import SHARES
+from .table import SHOWN_CHUNK, SHOWN_TAIL
 
 if TYPE_CHECKING:
     from ortools.sat.python.cp_model import CpModel, IntVar
@@ -54,6 +56,7 @@ class Leaf:
         self._layers()
         self._host()
         self.objective = self._objective()
+        self._communication()
         self._cuts()
 
     def _stages(self) -> range:
@@ -127,6 +130,36 @@ class Leaf:
         objective = (passes - 1) * self.bottleneck + total + self.tail
         model.add(objective <= self.limit_ns)
         return objective
+
+    def _communication(self) -> None:
+        """Communication that shows on the slowest stage and in the longest tail: a share of the step at most.
+
+        Of equally slow stages, and of equally long tails, the first counts, as in the ledger.
+        """
+        share = self.options.comm_share
+        if share is None:
+            return
+        shown = [
+            self._of_largest(self.bottleneck, 5, SHOWN_CHUNK),
+            self._of_largest(self.tail, 6, SHOWN_TAIL),
+        ]
+        self.model.add(SHARES * (self.options.passes * shown[0] + shown[1]) <= share * self.objective)
+
+    def _of_largest(self, most: Any, index: int, wanted: int) -> Any:
+        """Column `wanted` of the first stage with the largest column `index`, which `most` equals."""
+        model, stages = self.model, self._stages()
+        values = [self.column(stage, index) for stage in stages]
+        largest = [model.new_bool_var(f"largest{index}_{stage}") for stage in stages]
+        model.add_exactly_one(largest)
+        top = max(int(t[s][:, wanted].max()) for t in self.options.tables for s in stages)
+        found = model.new_int_var(0, max(top, 0), f"shown{index}")
+        for stage, is_largest in zip(stages, largest, strict=True):
+            model.add(found == self.column(stage, wanted)).only_enforce_if(is_largest)
+            model.add(most == values[stage]).only_enforce_if(is_largest)
+            for other in stages:
+                if other != stage:
+                    model.add(values[stage] >= values[other] + (other < stage)).only_enforce_if(is_largest)
+        return found
 
     def _cuts(self) -> None:
         """Floors of each mode; the frontier: tails below a breakpoint force the next one's bottleneck."""
@@ -209,6 +242,9 @@ def single_stage(options: RowOptions, limit_ns: int) -> LeafResult:
         whole = table[:, 1] == options.layers
         whole &= table[:, 7] * options.node_cards <= options.host_capacity_kib
         step = options.passes * table[:, 5] + table[:, 6]
+        if options.comm_share is not None:
+            shown = options.passes * table[:, SHOWN_CHUNK] + table[:, SHOWN_TAIL]
+            whole &= SHARES * shown <= options.comm_share * step
         for index in np.flatnonzero(whole & (step <= limit_ns)).tolist():
             chosen = tuple(int(value) for value in table[index])
             rank = (int(step[index]), -chosen[8], chosen[2] + chosen[3] + chosen[4])

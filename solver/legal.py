@@ -9,7 +9,9 @@ from ..models import Strategy, divisors
 from ..models.backend import Backend, backend
 from ..models.divisors import ALIGNED, EIGHT_BIT, RING, misaligned
 from ..plans import Breach, Request
+from ..plans.report import price
 from .cuts import cut_by
+from .stage_limits import on_stages, overstepped
 
 
 def breaches(request: Request, strategy: Strategy) -> tuple[Breach, ...]:
@@ -33,6 +35,9 @@ def _asked(request: Request, strategy: Strategy) -> Iterator[Breach]:
         listed = ", ".join(str(value) for value in allowed)
         reason = f"{name} {getattr(strategy, name)} is not among the values the request allows: {listed}"
         yield Breach(rule=name, reason=reason, origin=request.origin(f"choose.{name}"))
+    if on_stages(request):
+        for field, reason in overstepped(request, price(request, [strategy])[0]):
+            yield Breach(rule=field, reason=reason, origin=request.origin(field))
     for field, kept in cut_by(request, Strategies.of([strategy])).items():
         if not kept[0]:
             name, _, text = field.partition(": ")

@@ -14,7 +14,9 @@ from .bounds import levels, longest, slowest
 from .cases import FULL, cases, recompute_alike
 from .coefficients import Coefficients, allowed_recompute, host_capacity_kib
 from .level import Level, halved
-from .table import RowTable
+from .lower import NEVER
+from .stage_limits import SHARES, comm_share, on_stages
+from .table import SHOWN_CHUNK, SHOWN_TAIL, RowTable
 
 WORDS = ("none", "selective", "full")
 
@@ -49,6 +51,8 @@ class RowOptions:
     host_capacity_kib: int
     floors: tuple[Floor, ...] = ()
     """For each mode, where known: (slowest chunk, step) that no plan of it beats, ns."""
+    comm_share: int | None = None
+    """Ten-thousandths of the step that shown communication may take."""
 
 
 def undominated(table: Ints) -> Ints:
@@ -99,12 +103,45 @@ def row_options(
         return None
     passes = int(coefficients.passes[row])
     alike = bool(recompute_alike(coefficients)[row])
-    found = list(_alike(table, limit_ns, known) if alike else _free(table, limit_ns))
+    share = comm_share(coefficients.request)
+    if share is not None:
+        found = list(_every(table, limit_ns))
+    else:
+        found = list(_alike(table, limit_ns, known) if alike else _free(table, limit_ns))
     if not found:
         return None
     modes, tables, floors = zip(*found, strict=True)
     capacity = host_capacity_kib(coefficients.request, coefficients.layout) if offloads else 2**60
-    return RowOptions(modes, tables, passes, layers, contiguous, stages, cards, capacity, floors)
+    return RowOptions(modes, tables, passes, layers, contiguous, stages, cards, capacity, floors, share)
+
+
+def _every(table: RowTable, limit_ns: int) -> Iterator[tuple[Mode, tuple[Ints, ...], Floor]]:
+    """Every mode with every option within the limit: a slower one may show less of its communication."""
+    passes = int(table.coefficients.passes[table.row])
+    for mode, (stages,) in mode_tables([table], _longest(table, limit_ns)):
+        kept = tuple(options[options[:, 5] * passes + options[:, 6] <= limit_ns] for options in stages)
+        if all(len(options) for options in kept):
+            floor = _shown_floor(table, kept)
+            if floor[1] <= limit_ns:
+                yield mode, kept, floor
+
+
+def _shown_floor(table: RowTable, stages: tuple[Ints, ...]) -> Floor:
+    """(slowest chunk, step) that no plan of these options beats, as little communication may show.
+
+    The slowest chunk is at least as slow as that of the fullest stage; what such chunks and the tail show is
+    a limited share of the step.
+    """
+    c, passes = table.coefficients, int(table.coefficients.passes[table.row])
+    every = np.concatenate(stages)
+    fullest = -(-(len(table.prefix) - 1) // table.stages)
+    slowest_ns = int(every[every[:, 1] >= fullest, 5].min(initial=NEVER))
+    slow = every[every[:, 5] >= slowest_ns]
+    if not len(slow):
+        return NEVER, NEVER
+    shown = passes * int(slow[:, SHOWN_CHUNK].min()) + int(every[:, SHOWN_TAIL].min())
+    share = comm_share(c.request) or 0
+    return slowest_ns, -(-SHARES * shown // share) if share else (0 if shown <= 0 else NEVER)
 
 
 def mode_tables(tables: Sequence[RowTable], longest: int) -> Iterator[tuple[Mode, list[list[Ints]]]]:
@@ -162,7 +199,8 @@ def _alike(
     """
     c = table.coefficients
     found = halved(c, levels(c, np.array([table.row]), limit_ns)) if known is None else known
-    limit_ns = min(limit_ns, int(found.upper.min(initial=limit_ns)))
+    if not on_stages(c.request):
+        limit_ns = min(limit_ns, int(found.upper.min(initial=limit_ns)))
     found = found.take(found.lower <= limit_ns)
     slowest_ns = slowest(c, found.cases, limit_ns)
     before: list[list[list[int]]] = []

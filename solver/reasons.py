@@ -76,6 +76,8 @@ _WORDS = {
     "choose.rules": 'the rule "{}" holds',
     "limits.max_step_seconds": "a step may take {} s",
     "limits.max_usd_per_hour": "the cards may cost {} dollars an hour",
+    "limits.max_comm_fraction": "communication may show for {} of a step",
+    "limits.max_uplink_bytes_per_step": "a machine may send {} bytes a step",
     "limits.tensor_parallel_within": "tensor parallel stays within one {}",
 }
 

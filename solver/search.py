@@ -19,6 +19,7 @@ from .lower import NEVER, ShapeBounds, shape_bounds
 from .outcome import Entry, Outcome, Tally
 from .rules import Rule
 from .space import Space
+from .stage_limits import on_stages, uplinks_can_carry
 from .tables import Priced, Tables, priced
 from .uniform import uniform
 from .watch import is_over, tell
@@ -36,6 +37,9 @@ GROWTH = 4
 
 LOOSE = 0.02
 """Part of the limit by which the bound of the most promising row must lie below it to be solved at once."""
+
+TRIED, TRY_SECONDS = 3, 0.05
+"""Rows solved at once for a plan that keeps limits on stages, and deterministic seconds for each."""
 
 ROW_SECONDS = 2e-6
 PRICED_SECONDS = 2e-5
@@ -110,9 +114,23 @@ class Search:
 
     def _lower(self, part: Coefficients, steps: Ints) -> None:
         """Plans of the rows of `part` that take `steps` may lower the limit."""
-        if len(steps) and (least := int(steps.min())) <= self.limit_ns:
+        if on_stages(self.request):
+            self._try(part, steps)
+        elif len(steps) and (least := int(steps.min())) <= self.limit_ns:
             self.limit_ns = least
             self.leader = Entry(least, part, int(steps.argmin()), None)
+
+    def _try(self, part: Coefficients, steps: Ints) -> None:
+        """Solves the most promising rows, as their even plans need not keep limits on stages."""
+        for row in np.argsort(steps, kind="stable")[:TRIED].tolist():
+            if steps[row] > self.limit_ns:
+                break
+            probe = Closing(self.request, self.rules, Tally(), self.limit_ns, TRY_SECONDS)
+            found = probe.alone(Entry(0, part, row, None))
+            self._charge(probe.tally.deterministic_time)
+            if found is not None:
+                self.limit_ns, self.leader = found.step_ns, Entry(found.step_ns, part, row, None)
+                break
 
     def _survivors(self, found: Space) -> list[Entry]:
         """(bound, coefficients, row) of rows that may hold a plan within the limit, by rising bound."""
@@ -179,10 +197,13 @@ class Search:
         open_rows = np.flatnonzero(near & (even >= NEVER))
         large = open_rows[~can_fit(part.take(open_rows))]
         near[large] = False
+        heavy = near & ~uplinks_can_carry(part)
+        near[heavy] = False
+        lost = len(large) + int(heavy.sum())
         entries = self._levelled(part, np.flatnonzero(near), bounds)
         kept = [entry for entry in entries if entry.bound <= self.limit_ns]
-        self.tally.infeasible += len(large)
-        self.tally.bound += slow + len(worth) - len(large) - len(kept)
+        self.tally.infeasible += lost
+        self.tally.bound += slow + len(worth) - lost - len(kept)
         return kept
 
     def _priced(self, found: Space, shapes: Ints) -> Priced:
@@ -214,6 +235,7 @@ class Search:
             return found
         best = found.best
         if self.leader is not None and (best is None or self.leader.bound < best.step_ns):
+            ending.time_limit = None
             best = ending.alone(self.leader)
         bound = min(self.left_ns, NEVER if found.bound_ns is None else found.bound_ns)
         return Outcome(best, bound, False, self.tally)

@@ -8,12 +8,18 @@ from functools import cached_property
 import numpy as np
 
 from ..costs.book import Sum
-from ..costs.columns import Ints
+from ..costs.columns import Bools, Ints
 from .cases import FULL, SELECTIVE
 from .coefficients import Coefficients, allowed_recompute, capacity_kib
+from .stage_limits import comm_share
 
 FIELDS = ("start", "layers", "full", "selective", "offloaded", "chunk_ns", "tail_ns", "host_kib", "spare_kib")
-"""Columns of an option: chunk-layers from `start` on; layers offloaded over the stage; costs."""
+"""Columns of an option: chunk-layers from `start` on; layers offloaded over the stage; costs.
+
+Where the share of communication is limited two more: ns of it that show in `chunk_ns` and in `tail_ns`.
+"""
+
+SHOWN_CHUNK, SHOWN_TAIL = len(FIELDS), len(FIELDS) + 1
 
 
 @dataclass(frozen=True)
@@ -25,6 +31,10 @@ class Weighed:
     tail: Ints
     host: Ints
     moments: list[tuple[Ints, Ints, Sum]]
+    sent: Ints | None = None
+    """Bytes of a machine's uplinks in a step, where they are limited."""
+    shown: tuple[Ints, Ints] | None = None
+    """Nanoseconds of shown communication of a chunk and of the tail, where its share is limited."""
 
 
 @dataclass(frozen=True)
@@ -100,23 +110,52 @@ class RowTable:
             self._inner(c.tail.stage, counts, v),
             self._inner(c.host.stage, counts, v),
             moments,
+            self._sent(counts),
+            self._shown(counts),
         )
+
+    def _sent(self, counts: dict[str, Ints]) -> Ints | None:
+        c, v = self.coefficients, self.chunks
+        if c.request.limits.max_uplink_bytes_per_step is None:
+            return None
+        each, once = c.uplink
+        total: Ints = int(c.passes[self.row]) * self._inner(each.stage, counts, 1)
+        return total + self._inner(once.stage, counts, v)
+
+    def _shown(self, counts: dict[str, Ints]) -> tuple[Ints, Ints] | None:
+        c, v = self.coefficients, self.chunks
+        if comm_share(c.request) is None:
+            return None
+        each, once = c.communication
+        return self._inner(each.stage, counts, 1), self._inner(once.stage, counts, v)
 
     def options(self, stage: int, weighed: Weighed, some: Ints) -> Ints:
         """Options among `some` picks that fit the card of a stage; columns as FIELDS."""
         c = self.coefficients
         spare = np.min([self._spare(stage, moment, some) for moment in weighed.moments], axis=0)
-        fits = spare >= 0
+        fits = (spare >= 0) & self._carried(stage, weighed, some)
         kept = some[fits]
-        found: Ints = np.column_stack(
-            [
-                weighed.picks[kept],
-                weighed.chunk[kept] + self._ends(c.chunk.stage, stage),
-                weighed.tail[kept] + self._ends(c.tail.stage, stage),
-                weighed.host[kept] + self._ends(c.host.stage, stage),
-                spare[fits],
-            ]
-        )
+        columns = [
+            weighed.picks[kept],
+            weighed.chunk[kept] + self._ends(c.chunk.stage, stage),
+            weighed.tail[kept] + self._ends(c.tail.stage, stage),
+            weighed.host[kept] + self._ends(c.host.stage, stage),
+            spare[fits],
+        ]
+        if weighed.shown is not None:
+            parts = zip(weighed.shown, c.communication, strict=True)
+            columns += [values[kept] + self._ends(total.stage, stage) for values, total in parts]
+        found: Ints = np.column_stack(columns)
+        return found
+
+    def _carried(self, stage: int, weighed: Weighed, some: Ints) -> Bools:
+        """Options whose traffic the uplinks of a machine may carry."""
+        most = self.coefficients.request.limits.max_uplink_bytes_per_step
+        if weighed.sent is None or most is None:
+            return np.ones(len(some), dtype=np.bool_)
+        each, once = self.coefficients.uplink
+        ends = int(self.coefficients.passes[self.row]) * self._ends(each.stage, stage)
+        found: Bools = weighed.sent[some] + ends + self._ends(once.stage, stage) <= most
         return found
 
     def _spare(self, stage: int, moment: tuple[Ints, Ints, Sum], some: Ints) -> Ints:
@@ -154,7 +193,8 @@ class RowTable:
         fewest full ones that fit is of use: each further one costs time.
         """
         length = int(span[1])
-        alike = self.prefix.shape[1] == 1 and not every
+        fewest = comm_share(self.coefficients.request) is None
+        alike = self.prefix.shape[1] == 1 and not every and fewest
         words = allowed_recompute(self.coefficients.request)
         pairs, offloads = self._free_pairs(length, every, words, alike), self._offloads(length)
         grid = np.repeat(pairs, len(offloads), axis=0)

@@ -111,7 +111,8 @@ def costs(rng: Random, kind: Shape) -> Costs:
         fixed, first, last, entry = (rng.randint(0, high) for high in (20, 40, 40, 10))
         stay = Affine(fixed, first, last, held, zeros, zeros, freed(held) if kind.host else zeros)
         moments.append(Moment(stay, Affine(0, entry, 0, saved, freed(saved), freed(saved), zeros)))
-    return Costs(chunk, tail, host, tuple(moments))
+    silent = Affine(0, 0, 0, zeros, zeros, zeros, zeros)
+    return Costs(chunk, tail, host, silent, silent, silent, silent, tuple(moments))
 
 
 def row_of(kind: Shape, data: int) -> Row:

@@ -12,7 +12,7 @@ from .placement import line_up, nodes
 from .prices import Affine, Costs
 from .rows import Row
 from .stages import Held, Layout
-from .wishes import card_kib, deadline_ns, host_kib
+from .wishes import card_kib, deadline_ns, host_kib, shown_share, uplink_bytes
 
 
 class Weight(NamedTuple):
@@ -22,6 +22,9 @@ class Weight(NamedTuple):
     host_kib: int
     chunk_ns: int
     tail_ns: int
+    shown_chunk_ns: int
+    shown_tail_ns: int
+    sent_bytes: int
 
 
 def in_flight(row: Row, stage: int) -> int:
@@ -61,7 +64,19 @@ class Evaluator:
             return None
         chunks = [weight.chunk_ns for weight in weights]
         step = (self.passes - 1) * max(chunks) + sum(chunks) + max(weight.tail_ns for weight in weights)
+        if not self._talks_little(weights, step):
+            return None
         return None if self.deadline_ns is not None and step > self.deadline_ns else step
+
+    def _talks_little(self, weights: Sequence[Weight], step: int) -> bool:
+        """Uplinks carry what each stage sends; communication shows for a small share of the step."""
+        most, share = uplink_bytes(self.request), shown_share(self.request)
+        if most is not None and max(weight.sent_bytes for weight in weights) > most:
+            return False
+        slowest = max(weights, key=lambda weight: weight.chunk_ns)
+        last = max(weights, key=lambda weight: weight.tail_ns)
+        shown = self.passes * slowest.shown_chunk_ns + last.shown_tail_ns
+        return share is None or 10_000 * shown <= share * step
 
     def _host_holds(self, weights: Sequence[Weight]) -> bool:
         """Every node holds what its cards offload; only where nodes are alike can that be arranged."""
@@ -88,7 +103,14 @@ class Evaluator:
             self._add(costs.host, stage, held, v),
             self._add(costs.chunk, stage, held, 1),
             self._add(costs.tail, stage, held, v),
+            self._add(costs.shown_chunk, stage, held, 1),
+            self._add(costs.shown_tail, stage, held, v),
+            self._sent(stage, held),
         )
+
+    def _sent(self, stage: int, held: Held) -> int:
+        each = self._add(self.costs.sent_chunk, stage, held, 1)
+        return self.passes * each + self._add(self.costs.sent_stage, stage, held, self.row.virtual_pipeline)
 
     def _add(self, part: Affine, stage: int, held: Held, chunks: int) -> int:
         """Ends, then layer by layer; what is counted for a chunk stands `chunks` times."""

@@ -37,11 +37,15 @@ class Moment(NamedTuple):
 
 
 class Costs(NamedTuple):
-    """What one row costs. Times in ns, memory in KiB."""
+    """What one row costs. Times in ns (`shown`: of communication), memory in KiB, `sent` in bytes."""
 
     chunk: Affine
     tail: Affine
     host: Affine
+    shown_chunk: Affine
+    shown_tail: Affine
+    sent_chunk: Affine
+    sent_stage: Affine
     moments: tuple[Moment, ...]
 
 
@@ -55,11 +59,17 @@ def costs_of(request: Request, rows: Sequence[Row]) -> Iterator[Costs]:
     kinds = len(request.model.kinds)
     moments = [_plain(book.memory[moment], kinds) for moment in MOMENTS]
     chunk, tail, host = (_plain(terms, kinds) for terms in (book.chunk, book.tail, book.host))
+    shown = [_plain([t for t in terms if "_comm" in t.name], kinds) for terms in (book.chunk, book.tail)]
+    sent = _plain(book.uplink, kinds)
     for row in range(len(rows)):
         yield Costs(
             _sum(chunk, row, kinds, "chunk"),
             _sum(tail, row, kinds, "stage"),
             _sum(host, row, kinds, "stage"),
+            _sum(shown[0], row, kinds, "chunk"),
+            _sum(shown[1], row, kinds, "stage"),
+            _sum(sent, row, kinds, "chunk"),
+            _sum(sent, row, kinds, "stage"),
             tuple(Moment(_sum(m, row, kinds, "stage"), _sum(m, row, kinds, "flight")) for m in moments),
         )
 

@@ -57,6 +57,17 @@ def host_kib(request: Request) -> int:
     return int(request.cluster.node.host_memory_bytes * GIVEN_BY_HOST if limit is None else limit) // 1024
 
 
+def uplink_bytes(request: Request) -> int | None:
+    """What the network cards of a machine may send in a step."""
+    return request.limits.max_uplink_bytes_per_step
+
+
+def shown_share(request: Request) -> int | None:
+    """The share of a step for which communication may show, in whole ten-thousandths."""
+    share = request.limits.max_comm_fraction
+    return None if share is None else int(share * 10_000 + 1e-6)
+
+
 def deadline_ns(request: Request) -> int | None:
     """The longest step allowed, whole nanoseconds."""
     seconds = request.limits.max_step_seconds
