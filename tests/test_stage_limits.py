@@ -72,9 +72,9 @@ def test_the_search_equals_an_exhaustive_one(what: str) -> None:
 
 
 def asked_of(nodes: int, **limits: Any) -> Request:
-    """A 70B model over some nodes."""
+    """An 8B model over some nodes."""
     return Request(
-        model="llama-3.1-70b",
+        model="llama-3.1-8b",
         cluster=Cluster.preset("dgx-h100", nodes=nodes),
         training=Training(global_batch_size=256, sequence_length=4096),
         limits=limits,
@@ -83,20 +83,20 @@ def asked_of(nodes: int, **limits: Any) -> Request:
 
 @pytest.mark.parametrize("what", ["max_comm_fraction", "max_uplink_bytes_per_step"])
 def test_a_tighter_limit_is_kept_and_costs_time(what: str) -> None:
-    """Half of what the free plan shows or sends: kept, told, and slower."""
+    """Four fifths of what the free plan shows or sends: kept, told, and slower."""
     free = plan(asked_of(4))
     assert isinstance(free, Plan)
-    half = {
+    less = {
         "max_comm_fraction": round(free.time.comm_fraction * 0.8, 4),
         "max_uplink_bytes_per_step": int(free.uplink_bytes_per_step * 0.8),
     }
-    answer = plan(asked_of(4, **{what: half[what]}))
+    answer = plan(asked_of(4, **{what: less[what]}))
     assert isinstance(answer, Plan) and answer.status == "optimal"
     assert answer.time.step_seconds > free.time.step_seconds
     kept = {"max_comm_fraction": answer.time.comm_fraction}
     kept["max_uplink_bytes_per_step"] = answer.uplink_bytes_per_step
-    assert 0 < kept[what] <= half[what]
-    told = check(asked_of(4, **{what: half[what]}), free.strategy).breaches
+    assert 0 < kept[what] <= less[what]
+    told = check(asked_of(4, **{what: less[what]}), free.strategy).breaches
     assert [breach.rule for breach in told] == [f"limits.{what}"]
 
 
