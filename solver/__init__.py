@@ -3,7 +3,7 @@
 | file | holds |
 |---|---|
 | `software`, `axes`, `space` | values of each knob; shapes and rows of global choices |
-| `rules`, `cuts`, `legal` | rules on knobs; what they and limits cut off; reasons |
+| `rules`, `cuts`, `stage_limits`, `legal` | rules on knobs; what they and limits cut off; reasons |
 | `coefficients`, `lower` | the ledger's integers a row; lower bounds of steps |
 | `cases`, `counted`, `spans`, `level`, `hosts`, `bounds` | ways to recompute, reach of stages, rows left |
 | `even`, `uniform` | plans of even stages: first incumbents |
