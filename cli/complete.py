@@ -49,6 +49,9 @@ def settings(incomplete: str) -> list[str]:
 def named(incomplete: str) -> list[str]:
     """What `explain` knows: fields by their last word, and terms."""
     from ..costs.glossary import term_names
+    from ..plans.answer_words import answer_words
     from ..plans.settings import FIELDS
 
-    return _starting({*(field.rpartition(".")[2] for field in FIELDS), *term_names()}, incomplete)
+    return _starting(
+        {*answer_words(), *(field.rpartition(".")[2] for field in FIELDS), *term_names()}, incomplete
+    )

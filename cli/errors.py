@@ -127,6 +127,9 @@ def usage(error: TyperException, commands: Sequence[str]) -> dict[str, Any]:
         message = f"no such command {value[:40]!r}; legal: {', '.join(legal)}"
     else:
         value = option or ""
+    path = getattr(getattr(error, "ctx", None), "command_path", "")
+    if type(error).__name__ == "MissingParameter" and path:
+        message = f"{message} `{path} --help` tells what it takes"
     field = "command" if unknown else option or getattr(parameter, "name", None) or "command line"
     return {
         "code": "usage",

@@ -29,7 +29,8 @@ def explain(
 ) -> int:
     """Say what a field or a term means.
 
-    Unit, default, source and other tools' names of a field; formula, numbers and source of a term.
+    Unit, default, source and other tools' names of a field; formula, numbers and source of a term; the words
+    of an answer, such as mfu.
     """
     from ..plans import as_json as json_text
 
@@ -44,23 +45,25 @@ def explain(
 
 
 def _found(name: str) -> FieldText | TermText:
-    """The field of that name, else the term."""
-    from ..inputs import InputError
-    from ..plans.fields import field_text, near_fields
+    """The field of that name, else the term, else the word of an answer, else what another tool calls so."""
+    from ..costs.glossary import term_names, term_text
+    from ..inputs import InputError, nearest
+    from ..plans.answer_words import answer_word, answer_words
+    from ..plans.fields import field_elsewhere, field_text, near_fields
 
-    try:
-        return field_text(name)
-    except InputError as no_field:
-        from ..costs.glossary import term_names, term_text
-
+    for known in (field_text, term_text):
         try:
-            return term_text(name)
+            return known(name)
         except InputError:
-            from ..inputs import nearest
-
-            legal = nearest(name, [*near_fields(name), *term_names()], 5)
-            reason = "is neither a field of a request nor a term of the ledger"
-            raise InputError("name", name, "argument", reason, legal=legal) from no_field
+            continue
+    word, elsewhere = answer_word(name), field_elsewhere(name)
+    if word is not None:
+        return word
+    if elsewhere is not None:
+        return field_text(elsewhere)
+    legal = nearest(name, [*near_fields(name), *term_names(), *answer_words()], 5)
+    reason = "is no field of a request, no term of the ledger and no word of an answer"
+    raise InputError("name", name, "argument", reason, legal=legal)
 
 
 def _text(found: FieldText | TermText) -> str:
@@ -100,13 +103,18 @@ def _names(voice: Voice) -> int:
     """Every field and every term."""
     from ..costs.glossary import term_names
     from ..plans import as_json
+    from ..plans.answer_words import answer_words
     from ..plans.fields import field_names
     from .tables import items
 
     if voice.as_json:
-        voice.data(as_json({"schema_version": 1, "fields": field_names(), "terms": term_names()}))
+        voice.data(
+            as_json(
+                {"schema_version": 1, "fields": field_names(), "terms": term_names(), "words": answer_words()}
+            )
+        )
     else:
         voice.data("fields of a request\n" + items(field_names()) + "\n\nterms of the ledger")
-        voice.data(items(term_names()))
+        voice.data(items(term_names()) + "\n\nwords of an answer\n" + items(answer_words()))
         voice.hint("shardwise explain NAME tells one; zero0. to zero3. before a term takes another stage")
     return OK

@@ -77,6 +77,20 @@ def field_names() -> tuple[str, ...]:
     return tuple(field for field in FIELDS if field in _texts())
 
 
+def field_elsewhere(name: str) -> str | None:
+    """The field that another tool calls `name`; None where none does.
+
+    >>> field_elsewhere("per_device_train_batch_size"), field_elsewhere("tensor-model-parallel-size")
+    ('choose.micro_batch_size', 'choose.tensor_parallel')
+    """
+    plain = name.lstrip("-").replace("-", "_")
+    for field in field_names():
+        spelled = ", ".join(field_text(field).names.values()).replace(",", " ").split()
+        if plain in {word.lstrip("-").replace("-", "_") for word in spelled}:
+            return field
+    return None
+
+
 def near_fields(key: str) -> list[str]:
     """Fields and their last words nearest to `key`."""
     return nearest(key, [*FIELDS, *(field.rpartition(".")[2] for field in FIELDS)])

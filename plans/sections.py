@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -73,7 +74,9 @@ def _whole(table: Mapping[str, Any], key: str, root: str) -> int | None:
         return None
     field = f"{root}.{key}"
     if isinstance(value, bool) or not isinstance(value, int):
-        raise InputError(field, value, root, "must be a whole number", legal=["1"])
+        thousands = re.fullmatch(r"(\d{1,6})[kK]", str(value))
+        legal = [str(int(thousands[1]) * unit) for unit in (1024, 1000)] if thousands else ["1"]
+        raise InputError(field, value, root, "must be a whole number", legal=legal)
     if value < 1:
         raise InputError(field, value, root, "must be at least 1", legal=["1"])
     if value > 2**40:
@@ -134,7 +137,10 @@ def _path(value: object, beside: Path | None) -> Path:
 def _preset(preset: object, nodes: int | None, gpus: int | None, spread: float) -> Cluster:
     """Machines of a catalogue type."""
     if preset is None:
-        reason = "is required: write preset under [cluster] or give --cluster"
+        reason = (
+            "is required: write preset under [cluster] or give --cluster; a whole request is MODEL "
+            "--cluster NAME --global-batch-size N --sequence-length N"
+        )
         legal = nearest("dgx-h100", node_names())
         raise InputError("cluster.preset", "nothing", "cluster", reason, legal=legal, code="missing")
     if not isinstance(preset, str):

@@ -45,8 +45,22 @@ FLAGS = {
 """The flag that gives a field."""
 
 
+SHORT = {
+    "tp": "choose.tensor_parallel",
+    "pp": "choose.pipeline_parallel",
+    "dp": "choose.data_parallel",
+    "cp": "choose.context_parallel",
+    "ep": "choose.expert_parallel",
+    "etp": "choose.expert_tensor_parallel",
+    "zero": "choose.zero_stage",
+    "micro_batch": "choose.micro_batch_size",
+    "accumulation": "choose.gradient_accumulation_steps",
+}
+"""Fields by the short words of a printed layout."""
+
+
 def field_of(key: str, origin: str) -> str:
-    """The dotted field that `key` means: itself, or the one whose last word it is.
+    """The dotted field that `key` means: itself, the one whose last word it is, or a word of a layout.
 
     >>> field_of("offload_optimizer", "--set")
     'choose.offload_optimizer'
@@ -56,6 +70,9 @@ def field_of(key: str, origin: str) -> str:
     ends = [field for field in FIELDS if field.rpartition(".")[2] == key]
     if len(ends) == 1:
         return ends[0]
+    short = SHORT.get(key.replace("-", "_").lower())
+    if short in FIELDS:
+        return short
     known = [*FIELDS, *(field.rpartition(".")[2] for field in FIELDS)]
     legal = nearest(key, known)
     raise InputError("--set", key, origin, "is no field of a request", legal=legal, code="unknown-field")

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from shardwise.cli import main
 from shardwise.costs.glossary import term_names, term_text
 from shardwise.inputs import InputError
+from shardwise.plans import Check, MemoryReport, Plan, Proof, TimeReport
+from shardwise.plans.answer_words import answer_words
 from shardwise.plans.fields import field_text
+from shardwise.plans.row import CurveRow
 from shardwise.plans.settings import FIELDS
 
 
@@ -45,3 +49,26 @@ def test_an_unknown_name_is_refused() -> None:
     """A name that is no term comes with the nearest ones."""
     with pytest.raises(InputError, match="weights"):
         term_text("weight")
+
+
+def test_words_of_an_answer_and_other_tools_names(capsys: pytest.CaptureFixture[str]) -> None:
+    """What a screen prints can be asked for, and what DeepSpeed, Megatron or the Trainer call a field."""
+    asked = {
+        "mfu": "mfu: model FLOPs",
+        "time.hfu": "hfu: as mfu",
+        "per_device_train_batch_size": "choose.micro_batch_size:",
+        "tensor-model-parallel-size": "choose.tensor_parallel:",
+        "tp": "choose.tensor_parallel:",
+        "zero": "choose.zero_stage:",
+    }
+    for word, told in asked.items():
+        assert main(["explain", word]) == 0
+        assert capsys.readouterr().out.startswith(told)
+
+
+def test_every_word_of_an_answer_is_one() -> None:
+    """Each is a field of an answer's types, or the name of an alternative."""
+    known = {"folk"}
+    for kind in (Plan, TimeReport, MemoryReport, Proof, CurveRow, Check):
+        known |= set(kind.model_fields)
+    assert set(answer_words()) <= known
