@@ -12,6 +12,7 @@ from ..models.divisors import divisors_of, legal_degrees
 from ..models.strategy import PLACES, RANK_ORDERS, Place
 from ..models.transformer import Transformer
 from ..plans import Request
+from .drives import drives_hold
 from .software import Software
 
 BY_DEFAULT: tuple[Place, ...] = ("none", "cpu")
@@ -130,7 +131,7 @@ def offloads(request: Request, known: Backend) -> list[tuple[int, int, int]]:
     found = []
     for optimizer, params in product(PLACES, PLACES):
         word = "none" if optimizer == "none" else "optimizer" if params == "none" else "optimizer+params"
-        placed = optimizer in wanted[0] and params in wanted[1]
+        placed = optimizer in wanted[0] and params in wanted[1] and drives_hold(request, optimizer, params)
         if not placed or word not in known.offload or (optimizer == "none" and params != "none"):
             continue
         least = 0 if word == "none" else known.offload_optimizer_from_stage

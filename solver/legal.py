@@ -11,6 +11,7 @@ from ..models.divisors import ALIGNED, EIGHT_BIT, RING, misaligned
 from ..plans import Breach, Request
 from ..plans.report import price
 from .cuts import cut_by
+from .drives import bytes_on_drives, drives_hold
 from .stage_limits import on_stages, overstepped
 
 
@@ -21,9 +22,18 @@ def breaches(request: Request, strategy: Strategy) -> tuple[Breach, ...]:
         *_axes(request, known, strategy),
         *_shape(request, strategy),
         *_states(known, strategy),
+        *_drives(request, strategy),
         *_stages(known, strategy),
         *_asked(request, strategy),
     )
+
+
+def _drives(request: Request, strategy: Strategy) -> Iterator[Breach]:
+    places = (strategy.offload_optimizer, strategy.offload_params)
+    if not drives_hold(request, *places):
+        need, held = bytes_on_drives(request, *places) / 1e9, request.cluster.node.nvme_bytes / 1e9
+        reason = f"{need:,.0f} GB of states a machine exceed its {held:,.0f} GB of NVMe"
+        yield Breach(rule="offload_optimizer", reason=reason, origin="cluster.node.nvme_bytes")
 
 
 def _asked(request: Request, strategy: Strategy) -> Iterator[Breach]:

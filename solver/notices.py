@@ -20,6 +20,7 @@ from ..models.backend import backend
 from ..models.divisors import padded_vocabulary
 from ..plans import Notice, Request
 from ..plans.report import host_limit_bytes, seconds, verdict
+from .drives import bytes_on_drives
 
 COMM_WARNING = 0.3
 """Share of the step above which exposed communication is worth a warning."""
@@ -51,7 +52,11 @@ def _nvme(request: Request, strategy: Strategy) -> Notice:
     cluster, law = request.cluster, host()
     read, written = law.nvme_read_bytes_per_s / 1e9, law.nvme_write_bytes_per_s / 1e9
     held = "states of the optimizer" + (" and weights" if strategy.offload_params == "nvme" else "")
-    known = f"{cluster.node.nvme_bytes / 1e12:.3g} TB a node" if cluster.node.nvme_bytes else "size not known"
+    need = bytes_on_drives(request, strategy.offload_optimizer, strategy.offload_params) / 1e9
+    size = cluster.node.nvme_bytes
+    known = (
+        f"{need:,.0f} of {size / 1e9:,.0f} GB a node" if size else f"{need:,.0f} GB a node, drives not known"
+    )
     return Notice(
         code="offload",
         message=f"{held} live on NVMe ({known}), taken to read {read:g} and write {written:g} GB/s a node",

@@ -12,6 +12,7 @@ from shardwise.hardware import Cluster, catalogue
 from shardwise.models import Stage, Strategy, Training, Transformer
 from shardwise.models.backend import backend
 from shardwise.models.recipe import recipe
+from shardwise.solver.planner import check
 
 LLAMA = Transformer.preset("llama-3.1-8b")
 MIXTRAL = Transformer.preset("mixtral-8x7b")
@@ -360,3 +361,7 @@ def test_nvme_is_offered_to_those_who_ask() -> None:
     assert found.strategy.offload_optimizer == "nvme"
     assert any("NVMe" in notice.message for notice in found.warnings)
     assert not isinstance(plan(small.changed({**asked, "choose.backend": "fsdp"})), Plan)
+    node = small.cluster.node.model_copy(update={"nvme_bytes": 10**9})
+    tight = small.model_copy(update={"cluster": small.cluster.model_copy(update={"node": node})})
+    assert not isinstance(plan(tight.changed(asked)), Plan)
+    assert any("NVMe" in breach.reason for breach in check(tight, found.strategy).breaches)
