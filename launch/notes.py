@@ -12,6 +12,8 @@ from ..plans.plan import Plan
 from . import ways
 from .deepspeed.write import LR_PLACEHOLDER
 from .fsdp.write import decisions
+from .megatron.bridge import FILE as BRIDGE_FILE
+from .megatron.bridge import recipe
 from .megatron.constants import edits
 from .megatron.write import FILE as MEGATRON_FILE
 from .releases import read_in, tested_with
@@ -27,6 +29,7 @@ MEANING = {
     "hostfile": "machines and their cards; replace the names",
     "job.sbatch": "the Slurm job, which runs launch.sh on each machine",
     "launch.sh": "starts the run",
+    BRIDGE_FILE: "the same as overrides of a recipe of Megatron-Bridge",
     MEGATRON_FILE: "arguments of Megatron-LM, read by launch.sh",
     "plan.json": "the plan: strategy, memory, time, proof; `shardwise` reads it again",
     "torchtitan_0_2.toml": "the same for torchtitan 0.2, which reads a file",
@@ -202,6 +205,12 @@ def _megatron(plan: Plan) -> Iterator[str]:
         "a tokenizer of another size is another model."
     )
     yield from _constants(model)
+    if function := recipe(plan):
+        yield (
+            f"With {read_in('Megatron-Bridge')} instead, hand `{BRIDGE_FILE}` to its `run_recipe.py --recipe "
+            f"{function}`, as its head says: the model then comes from the Hugging Face hub (names of fields "
+            "were checked, nothing was run)."
+        )
     if model.predictor is not None:
         yield "The modules that predict further tokens are left out, as they are in the price."
     if any(kind.feed_forward.experts for kind in model.kinds):

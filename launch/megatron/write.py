@@ -11,6 +11,7 @@ from ...plans.plan import Plan
 from ..label import label
 from ..releases import read_in
 from ..steps import steps_of
+from . import bridge
 from .arguments import attention_args, expert_args, memory_args, model_args, parallel_args, precision_args
 from .families import known
 from .schema import DataArgs, MegatronArgs, RecipeArgs, StepArgs
@@ -58,18 +59,19 @@ def arguments(plan: Plan) -> MegatronArgs:
 
 
 def write(plan: Plan) -> dict[str, str]:
-    """`megatron_args.sh` by name."""
+    """`megatron_args.sh` by name, and the overrides of a Megatron-Bridge recipe where there is one."""
     head = [
         f"# Arguments of Megatron-LM for {label(plan.request.model.name)}; launch.sh reads them.",
         f"# Written by shardwise; names as in {read_in('Megatron-LM')}.",
         "# shellcheck shell=bash disable=SC2034",
     ]
-    groups = [(name, list(words(group))) for name, group in arguments(plan)]
+    args = arguments(plan)
+    groups = [(name, list(words(group))) for name, group in args]
     written = [(name, lines) for name, lines in groups if lines]
     blocks = [_array(f"{name.upper()}_ARGS", _MEANING[name], lines) for name, lines in written]
     whole = [f'"${{{name.upper()}_ARGS[@]}}"' for name, _ in written]
     blocks.append(_array(WHOLE, "All of them.", whole))
-    return {FILE: "\n\n".join(["\n".join(head), *blocks]) + "\n"}
+    return {FILE: "\n\n".join(["\n".join(head), *blocks]) + "\n", **bridge.write(plan, args)}
 
 
 def words(group: BaseModel) -> Iterator[str]:
