@@ -27,15 +27,16 @@ def plan_text(plan: Plan, top: int, verbose: bool) -> str:
         lines += ["", *details(plan.memory, plan.time), "", stage_table(plan.memory, plan.strategy)]
         if plan.traffic:
             lines += ["", _traffic(plan)]
-        if plan.ladder:
-            lines += ["", _ladder(plan)]
+        lines += ["", _ladder(plan)]
         lines += ["", paragraph(_first_minutes(plan), "  ", "    ")]
         lines += ["", paragraph(plan.proof.statement, "proof: ", "  ")]
     return "\n".join(lines)
 
 
 def _ladder(plan: Plan) -> str:
-    """Lever by lever from plain data parallel to the plan: memory bought, seconds paid."""
+    """Lever by lever from plain data parallel to the plan, memory bought and seconds paid; or why none."""
+    if not plan.ladder:
+        return paragraph(f"no ladder: {_no_ladder(plan)}", "  ", "    ")
     rows = [
         [
             rung.lever,
@@ -49,6 +50,19 @@ def _ladder(plan: Plan) -> str:
         for index, rung in enumerate(plan.ladder)
     ]
     return table(["ladder", "GiB", "bought", "step", "paid", "hidden", ""], rows, "  ")
+
+
+def _no_ladder(plan: Plan) -> str:
+    """Why no ladder leads to a plan."""
+    cluster, training = plan.request.cluster, plan.request.training
+    if plan.status != "optimal":
+        return "the search was stopped before it"
+    if cluster.others or cluster.free:
+        return "it starts from one data-parallel group over equal cards, which pools and free cards are not"
+    if training.global_batch_size % cluster.gpus:
+        batch = training.global_batch_size
+        return f"plain data parallel needs a batch that {cluster.gpus} cards divide, not {batch}"
+    return f"plain data parallel is DeepSpeed's here, which does not run {training.optimizer} or this model"
 
 
 def _first_minutes(plan: Plan) -> str:
@@ -183,7 +197,11 @@ def stage_table(memory: MemoryReport, strategy: Strategy) -> str:
         ]
         for report, stage in zip(memory.stages, strategy.stages, strict=False)
     ]
-    return table(["stage", "layers", "full", "selective", "offloaded", "GiB", "peak at"], rows, "  ")
+    head = ["stage", "layers", "full", "selective", "offloaded", "GiB", "peak at"]
+    if any(stage.device for stage in strategy.stages):
+        head.append("on")
+        rows = [[*row, stage.device or ""] for row, stage in zip(rows, strategy.stages, strict=False)]
+    return table(head, rows, "  ")
 
 
 def _traffic(plan: Plan) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,13 @@ from typer.main import get_command
 from shardwise.cli.answers_text import compare_text, curve_text, why_text
 from shardwise.cli.app import make_app
 from shardwise.cli.cards import cluster_card
-from shardwise.cli.plan_text import cure_hints, no_plan_text
+from shardwise.cli.plan_text import cure_hints, no_plan_text, plan_text
 from shardwise.cli.show_cluster import cluster_text
 from shardwise.cli.voice import Voice
 from shardwise.cli.words import job
 from shardwise.inputs import InputError, nearest
 from shardwise.models import Strategy
-from shardwise.plans import Cure, NoPlan, Request, Why, as_json, read_request, read_strategy
+from shardwise.plans import Cure, NoPlan, Plan, Request, Why, as_json, read_request, read_strategy
 from shardwise.plans.row import BreakEven, Compare, CompareRow, Curve, CurveRow, TermChange
 from shardwise.plans.schema import TYPES
 from shardwise.solver import plan
@@ -271,3 +272,22 @@ def test_backends_that_cannot_are_told_beside_one_that_is_too_large() -> None:
 
     assert isinstance(told, NoPlan)
     assert any("no other backend is a way out: megatron does not run" in reason for reason in told.reasons)
+
+
+def test_stages_tell_their_pool_and_a_missing_ladder_why() -> None:
+    """On pools each stage says which it stands on, and -v says why no ladder leads there."""
+    pools = [{"machine": "dgx-h100"}, {"machine": "dgx-a100-80gb"}]
+    request = Request.model_validate(
+        {
+            "model": "llama-3.2-1b",
+            "cluster": {"pool": pools},
+            "training": {"global_batch_size": 64, "sequence_length": 2048},
+            "choose": {"pipeline_parallel": 2},
+        }
+    )
+    found = plan(request)
+    assert isinstance(found, Plan)
+    told = plan_text(found, 0, True)
+
+    assert re.search(r"^ +0 .* (dgx-h100|dgx-a100-80gb)$", told, re.MULTILINE)
+    assert "no ladder: it starts from one data-parallel group over equal cards" in told
