@@ -176,7 +176,8 @@ class Layout:
         """A group over `span` consecutive ranks, `outer` steps of `stride` wide.
 
         A span that neither divides the island nor is a multiple of it has groups that straddle two
-        islands; such a group counts the members of the smaller part and the tier above.
+        islands; such a group counts the members of the smaller part. Its tier is the slowest that any
+        group of that span reaches into.
         """
         table = self.cluster.tiers()
         island = table.tiers[0].cards
@@ -184,9 +185,7 @@ class Layout:
         reach = np.where(straddles, np.gcd(island, span), island)
         inner = size // np.maximum(outer, 1)
         per_island = np.minimum(size, inner * np.clip(reach // stride, 1, np.maximum(outer, 1)))
-        above = np.minimum(1, len(table.tiers) - 1)
-        level = np.where(straddles, np.maximum(table.level(span), above), table.level(span))
-        return Group(size, per_island, level)
+        return Group(size, per_island, table.holding(span))
 
     @cached_property
     def tensor_group(self) -> Group:

@@ -60,6 +60,19 @@ class TierTable(Frozen):
             raise InputError("span", int(worst), "placement", "is not in the cluster", legal=legal)
         return np.asarray(np.searchsorted(self.cards, wanted), dtype=np.int64)
 
+    def holding(self, span: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        """Index of the smallest tier within which all groups of `span` consecutive cards lie, for each entry.
+
+        Groups start at multiples of their span: where that does not divide a tier, some group reaches into
+        the next one (16 cards in an NVL72: the fifth lies in two racks), and all count as crossing it.
+        Raises `InputError` as `level`.
+        """
+        level, wanted = self.level(span), np.asarray(span)
+        for _ in self.tiers[1:]:
+            astride = (level < len(self.tiers) - 1) & (self.cards[level] % wanted != 0)
+            level = level + astride
+        return level
+
     def named(self, name: str) -> Tier | None:
         """The tier called `name`, None where the cluster has none of its own."""
         return next((tier for tier in self.tiers if tier.name == name), None)
