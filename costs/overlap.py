@@ -55,13 +55,19 @@ def _kinds(columns: list[Floats]) -> Floats:
     return np.stack(columns, axis=1)
 
 
+def slower_away(layout: Layout, group: Group) -> Floats:
+    """Time of a layer's collectives between islands over that at the full rate of the network cards."""
+    away = group.size > group.per_island
+    return np.where(away, 1.0 / stack_constant(layout, "gather_share"), 1.0)
+
+
 def tensor_term(layout: Layout) -> Term:
     """Tensor-parallel collectives of a layer, of the embedding (first) and of the head (last)."""
     group, states = layout.tensor_group, hidden_bytes(layout)
     pair = seconds(layout, "all_gather", states, group) + seconds(layout, "reduce_scatter", states, group)
     whole = seconds(layout, "all_reduce", states, group)
     one = np.where(layout.strategies.sequence_parallel > 0, pair, whole)
-    one = one * stack_constant(layout, "tensor_exposed")
+    one = one * stack_constant(layout, "tensor_exposed") * slower_away(layout, group)
     layer = _kinds([2.0 * tensor_pairs(layout, block) * one for block in layout.blocks])
     part = again(layout, "tensor")[:, None] * layer / 2.0
     pieces = ns(layer=layer, full=layer / 2.0, selective=part, first=one, last=one)
@@ -124,8 +130,7 @@ class StateSeconds:
         dense, expert = layout.shard_group, layout.expert_state_group
 
         def over(kind: Kind, payload: Floats, group: Group) -> Floats:
-            away = group.size > group.per_island
-            slower = np.where(away, 1.0 / stack_constant(layout, "gather_share"), 1.0)
+            slower = slower_away(layout, group)
             return seconds(layout, kind, payload, group) * (slower[:, None] if payload.ndim == 2 else slower)
 
         def layer(kind: Kind, held: Held) -> Floats:

@@ -38,7 +38,7 @@ class Stack(Frozen):
     attention_kernel: Literal["unfused", "flash2", "flash3"]
     """Scores as products, or the generation of fused kernels; a card without the newer one runs flash2."""
     gather_share: float = Field(gt=0, le=1)
-    """Share of the NIC that gathers of sharded weights between islands reach."""
+    """Share of the network cards that a layer's collectives between islands reach."""
     context_imbalance: float = Field(ge=0)
     """What an unbalanced causal split over many context ranks adds to attention, as a share of it."""
     allocator: Literal["caching", "planned"] = "caching"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks import halves
+from benchmarks import across, halves
 from benchmarks.fit import priors, unknowns
 from benchmarks.trial import constant
 from shardwise.calibration.fit import Array, bounded
@@ -76,3 +76,14 @@ def test_half_of_a_source_teaches_the_other() -> None:
     assert {line["source"] for line in found["lines"]} == {"megatron_sc21", "zero_bubble"}
     with pytest.raises(InputError):
         halves.measure([str(RUNS), "nobody"])
+
+
+@pytest.mark.tree
+def test_tensor_parallel_across_machines_is_the_disaster_it_was() -> None:
+    """Each published row within 20 %, and most of its step is tensor-parallel traffic."""
+    found = across.measure([str(RUNS)])
+
+    assert len(found["lines"]) >= 4
+    for line in found["lines"]:
+        assert abs(line["error"]) <= 20.0, line["id"]
+        assert line["tensor_percent"] > 50.0 and line["tensor_parallel"] > line["cards_a_machine"]
