@@ -72,3 +72,13 @@ def test_every_command_in_a_page_runs(
             said = capsys.readouterr()
             told = said.out
             assert code in (0, 1), f"{part}\n{said.err}"
+
+
+def test_the_page_of_the_curves_is_current() -> None:
+    """``python scripts/curves_page.py`` would change nothing."""
+    spec = importlib.util.spec_from_file_location("curves_page", ROOT / "scripts" / "curves_page.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+
+    assert (ROOT / "docs" / "curves.md").read_text(encoding="utf-8") == module.page()
