@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from ..costs import Ledger, price_mixed
 from ..costs import price as price_strategies
@@ -42,6 +42,18 @@ def price(request: Request, strategies: Sequence[Strategy]) -> list[Ledger]:
             raise InputError("strategy.stages", held, "strategy", reason, code="contradiction")
     priced = price_mixed if request.cluster.others else price_strategies
     return priced(request.model, request.training, request.cluster, strategies)
+
+
+def price_each(pairs: Sequence[tuple[Request, Strategy]]) -> list[Ledger]:
+    """The ledger of each strategy for its own request; those of one job are priced together."""
+    together: dict[Hashable, list[int]] = {}
+    for index, (request, _) in enumerate(pairs):
+        together.setdefault((request.model, request.training, request.cluster), []).append(index)
+    found: dict[int, Ledger] = {}
+    for some in together.values():
+        ledgers = price(pairs[some[0]][0], [pairs[index][1] for index in some])
+        found |= zip(some, ledgers, strict=True)
+    return [found[index] for index in range(len(pairs))]
 
 
 def limit_bytes(request: Request, ledger: Ledger) -> int:

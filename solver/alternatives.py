@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
+from ..costs import Ledger
 from ..inputs import InputError
 from ..models.divisors import legal_degrees
 from ..models.optimizer import moment_bytes
-from ..models.strategy import BACKENDS, Strategy
+from ..models.strategy import BACKENDS
 from ..plans import Alternative, Offer, Plan, Request
-from ..plans.report import price, seconds
+from ..plans.report import price_each, seconds
 from .coefficients import capacity_kib
 from .folk import even_plan
 from .ladder import LIGHT
@@ -55,23 +56,33 @@ def plain(
     return None if found is None else (request, found)
 
 
-def _alternative(request: Request, plan: Plan, name: str, found: Found, why: str) -> Alternative:
+class Other(NamedTuple):
+    """The best plan of a class: its name, the request it answers, and what was found."""
+
+    name: str
+    request: Request
+    found: Found
+    why: str
+
+
+def _alternative(plan: Plan, other: Other, ledger: Ledger) -> Alternative:
+    """The best of a class against the plan."""
+    request, found = other.request, other.found
     loss = found.step_ns / round(plan.time.step_seconds * 1e9) - 1.0
     return Alternative(
-        name=name,
+        name=other.name,
         strategy=found.strategy,
         step_seconds=seconds(found.step_ns),
         memory_bytes=(capacity_kib(request) - found.headroom_kib) * 1024,
         loss_percent=round(100.0 * loss, 4),
-        why=why + _grown(request, plan, found.strategy),
+        why=other.why + _grown(plan, ledger),
     )
 
 
-def _grown(request: Request, plan: Plan, strategy: Strategy) -> str:
+def _grown(plan: Plan, ledger: Ledger) -> str:
     """The terms of a step that take longer than in the plan, largest growth first."""
-    terms = price(request, [strategy])[0].terms_ns
     before = {name: round(1e9 * value) for name, value in plan.time.terms_seconds.items()}
-    growth = {name: ns - before.get(name, 0) for name, ns in terms.items()}
+    growth = {name: ns - before.get(name, 0) for name, ns in ledger.terms_ns.items()}
     longest = sorted(growth, key=lambda name: (-growth[name], name))[:GROWN]
     told = [f"{name.replace('_', ' ')} {growth[name] / 1e9:+.3g} s" for name in longest if growth[name] > 0]
     return f"; {', '.join(told)}" if told else ""
@@ -84,25 +95,26 @@ def alternatives(
 
     The rule of thumb is for the cluster that the plan stands on: its own blocks where cards are scattered.
     """
-    found = list(_classes(request, plan, tables, find))
+    others = list(_classes(request, plan, tables, find))
     folk = rule_of_thumb(plan.request, tables)
     if folk is not None:
         why = "tensor parallel inside the island, then the fewest stages and the least ZeRO stage that fit"
-        found.append(_alternative(plan.request, plan, "folk", folk, why))
+        others.append(Other("folk", plan.request, folk, why))
+    ledgers = price_each([(other.request, other.found.strategy) for other in others])
+    found = [_alternative(plan, other, ledger) for other, ledger in zip(others, ledgers, strict=True)]
     return tuple(sorted(found, key=lambda item: (item.step_seconds, item.name)))
 
 
-def _classes(request: Request, plan: Plan, tables: Tables | None, find: Finder) -> Iterator[Alternative]:
+def _classes(request: Request, plan: Plan, tables: Tables | None, find: Finder) -> Iterator[Other]:
     for name in BACKENDS:
         if name != plan.strategy.backend and name in (request.choose.backend or BACKENDS):
             other = find(request, {"choose.backend": name}, None, tables)
             if other is not None:
-                yield _alternative(other[0], plan, name, other[1], f"the best of {name}")
+                yield Other(name, *other, f"the best of {name}")
     if plan.strategy.offload_optimizer != "none":
         other = find(request, {"choose.offload_optimizer": "none"}, None, tables)
         if other is not None:
-            why = "the best that keeps all states on the cards"
-            yield _alternative(other[0], plan, "on_card", other[1], why)
+            yield Other("on_card", *other, "the best that keeps all states on the cards")
 
 
 def rule_of_thumb(request: Request, tables: Tables | None = None) -> Found | None:

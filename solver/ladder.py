@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from ..costs import Ledger
 from ..inputs import InputError
 from ..models import Strategy
 from ..models.backend import backend
@@ -12,7 +13,7 @@ from ..models.optimizer import moment_bytes
 from ..models.strategy import Stage
 from ..models.training import Optimizer
 from ..plans import Plan, Request, Rung, read_strategy
-from ..plans.report import host_verdict, price, seconds, verdict
+from ..plans.report import host_verdict, price_each, seconds, verdict
 
 LIGHT: Optimizer = "adamw-8bit"
 """The optimizer of the lever that makes moments small."""
@@ -41,17 +42,18 @@ def ladder(request: Request, plan: Plan) -> tuple[Rung, ...]:
     """
     found: list[Rung] = []
     below: Rung | None = None
-    for lever in _levers(request, plan):
-        rung = _rung(lever, below)
+    levers = list(_levers(request, plan))
+    ledgers = price_each([(lever.request, lever.strategy) for lever in levers])
+    for lever, ledger in zip(levers, ledgers, strict=True):
+        rung = _rung(lever, ledger, below)
         if lever.strategy == plan.strategy or below is None or below.verdict != "fits":
             found.append(rung)
             below = below if lever.aside else rung
     return tuple(found) if len(found) > 1 else ()
 
 
-def _rung(lever: Lever, below: Rung | None) -> Rung:
+def _rung(lever: Lever, ledger: Ledger, below: Rung | None) -> Rung:
     """What a lever leads to, against the rung it starts from."""
-    ledger = price(lever.request, [lever.strategy])[0]
     memory, step = ledger.peak_kib * 1024, seconds(ledger.step_ns)
     worst = {verdict(ledger), host_verdict(lever.request, ledger)}
     return Rung(
