@@ -92,12 +92,14 @@ def largest_linear(block: Block, hidden: int) -> int:
     return hidden * widest
 
 
+@once
 def _fsdp_rows(layout: Layout) -> Bools:
     """Rows whose units are gathered or cast before use: FSDP, but for 16-bit weights whole on one card."""
     sharded = layout.strategies.is_("backend", "fsdp") & (layout.strategies.zero_stage >= 2)
     return sharded & ~whole_in_16_bits(layout)
 
 
+@once
 def unit_bytes(layout: Layout) -> Held:
     """Bytes of a layer, embedding and head when gathered: of an element, or packed 4-bit ones."""
     found = Held.whole(layout.trained).scaled(layout.element_bytes)
@@ -138,6 +140,7 @@ def _gather_terms(layout: Layout, moment: str) -> list[Term]:
     ]
 
 
+@once
 def keeps_root(layout: Layout) -> Bools:
     """Rows whose embedding and head are one unit that stays gathered."""
     whole = np.array([stack(name).keeps_root for name in stack_names()])
@@ -205,6 +208,7 @@ def _deepspeed_terms(layout: Layout, moment: str) -> list[Term]:
     return terms
 
 
+@once
 def _largest(layout: Layout) -> Floats:
     """Bytes of the largest parameters gathered one by one, 2 each, and of their gradients where trained."""
     hidden = layout.transformer.hidden_size

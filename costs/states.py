@@ -121,6 +121,7 @@ def sharded_from(
     return zero >= weights_from, zero >= gradients_from, zero >= 1
 
 
+@once
 def whole_in_16_bits(layout: Layout) -> Bools:
     """Rows whose one card holds all weights in 16 bits already: nothing is cast or gathered before use."""
     short = per_parameter(layout, "weights_bytes") <= 2.0
@@ -146,21 +147,32 @@ def weight_bytes(layout: Layout, portions: Sequence[Portion]) -> Held:
 
 def state_terms(layout: Layout, moment: str) -> list[Term]:
     """Terms of the model states alive at `moment` (forward, backward, gradients, step)."""
-    s = layout.strategies
-    sharded = Held.of(layout, layout.trained, sharding(layout)[2])
-    on_host = s.away("offload_optimizer")
+    terms = [*lasting_terms(layout), _gradients(layout, moment)]
+    if moment == "step":
+        sharded, on_host = _stepped(layout), layout.strategies.away("offload_optimizer")
+        copy = per_parameter(layout, "step_bytes") * window(layout, sharded)
+        terms.append(sharded.term("step_copy", _STEP, copy, on_host))
+        terms.append(sharded.term("step_temporary", _FOREACH, _foreach_bytes(layout), on_host))
+    return terms
+
+
+@once
+def lasting_terms(layout: Layout) -> list[Term]:
+    """Terms of the model states alive at every moment: weights and optimizer."""
+    sharded, on_host = _stepped(layout), layout.strategies.away("offload_optimizer")
     terms = [_weights(layout, portion) for portion in layout.portions]
     terms.append(sharded.term("optimizer", _OPTIMIZER, per_parameter(layout, "optimizer_bytes"), on_host))
     if more := ends_bytes(layout.training):
         none = np.zeros_like(sharded.layer)
         ends = Held(none, none, sharded.first, sharded.last)
-        terms.append(ends.term("optimizer", _OPTIMIZER, np.full(len(s), more), on_host))
-    terms.append(_gradients(layout, moment))
-    if moment == "step":
-        copy = per_parameter(layout, "step_bytes") * window(layout, sharded)
-        terms.append(sharded.term("step_copy", _STEP, copy, on_host))
-        terms.append(sharded.term("step_temporary", _FOREACH, _foreach_bytes(layout), on_host))
+        terms.append(ends.term("optimizer", _OPTIMIZER, np.full(len(on_host), more), on_host))
     return terms
+
+
+@once
+def _stepped(layout: Layout) -> Held:
+    """Parameters whose optimizer step a rank does."""
+    return Held.of(layout, layout.trained, sharding(layout)[2])
 
 
 def window(layout: Layout, sharded: Held) -> Floats:
@@ -210,6 +222,7 @@ def _gradients(layout: Layout, moment: str) -> Term:
     return held.term("gradients", _GRADIENTS, np.where(alive_rows, each, 0.0), gradients_offloaded(layout))
 
 
+@once
 def gradient_bytes(layout: Layout) -> Floats:
     """Bytes of a gradient; kept whole between micro-batches it has the type it is reduced in."""
     each = per_parameter(layout, "gradients_bytes")
@@ -224,7 +237,7 @@ def gradient_bytes(layout: Layout) -> Floats:
 
 def local_parameters(layout: Layout) -> tuple[Floats, Floats, Floats]:
     """Parameters whose optimizer step this rank does: (a layer by kind, first stage, last stage)."""
-    held = Held.of(layout, layout.trained, sharding(layout)[2])
+    held = _stepped(layout)
     return held.layer, held.first, held.last
 
 

@@ -8,7 +8,7 @@ from pydantic import Field, field_validator, model_validator
 
 from ..inputs import Frozen, InputError
 from .transformer import Transformer
-from .way import Way, way_of
+from .way import Way, known_way, way_of
 
 Optimizer = Literal[
     "adamw", "adamw-bf16", "adamw-8bit", "paged-adamw-8bit", "adafactor", "lion", "muon", "sgd",
@@ -100,7 +100,7 @@ class Training(Frozen):
     @property
     def way(self) -> Way:
         """`trainable`, taken apart."""
-        return way_of(self.trainable)
+        return known_way(self.trainable)
 
     @property
     def timed_length(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Literal
 
 from pydantic import Field
@@ -59,6 +60,10 @@ def way_of(value: object) -> Way:
         reason = "must be all, lora(RANK), qlora(RANK) or a share of the parameters"
         raise InputError(_FIELD, value, "training", reason, legal=_near(value))
     return _adapters(found[1].lower(), found[2], value)
+
+
+known_way = lru_cache(maxsize=64, typed=True)(way_of)
+"""`way_of` a value that is a field of a job, taken apart once."""
 
 
 def _share(value: float) -> Way:

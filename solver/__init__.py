@@ -2,7 +2,7 @@
 
 | file | holds |
 |---|---|
-| `software`, `axes`, `space` | values of each knob; shapes and rows of global choices |
+| `software`, `axes`, `space`, `room` | values of each knob; shapes and rows; what is too large |
 | `rules`, `cuts`, `stage_limits`, `legal` | rules on knobs; what they and limits cut off; reasons |
 | `coefficients`, `lower` | the ledger's integers a row; lower bounds of steps |
 | `cases`, `counted`, `spans`, `level`, `hosts`, `bounds` | ways to recompute, reach of stages, rows left |

@@ -7,9 +7,26 @@ from functools import cache
 
 import numpy as np
 
+from ..costs import Ledger, StageEntry
+from ..inputs import Frozen
 from ..inputs.release import release
 from ..models import Strategy, Transformer
-from ..plans import OutOfTime, Plan, Proof, Request, stamped
+from ..plans import (
+    Buckets,
+    BytesPerParameter,
+    Cost,
+    MemoryReport,
+    OutOfTime,
+    PeakUncertainty,
+    Plan,
+    Proof,
+    Request,
+    StageMemory,
+    TimeReport,
+    Traffic,
+    Uncertainty,
+    stamped,
+)
 from ..plans.report import (
     bucket_report,
     cost_report,
@@ -25,6 +42,14 @@ from .outcome import Found, Outcome
 
 Writers = Callable[[Strategy, Transformer], tuple[str, ...]]
 """Which launch targets can write a strategy."""
+
+
+_PARTS: tuple[type[Frozen], ...] = (
+    Strategy, StageEntry, Ledger, StageMemory, PeakUncertainty, BytesPerParameter, MemoryReport,
+    Uncertainty, TimeReport, Traffic, Cost, Proof, Buckets, Plan,
+)  # fmt: skip
+for _part in _PARTS:
+    _part.model_rebuild()  # whoever loads the search will make plans: types are no part of a question
 
 
 @cache

@@ -74,7 +74,8 @@ def plan(
         request, outcome = fewest(request, time_limit, tables)
         asked = request
     else:
-        outcome = Search(request, time_limit, tables=tables).run()
+        search = Search(request, time_limit, tables=tables)
+        outcome = search.run() if time_limit else tables.outcome(request, search.run)
     if outcome.best is None:
         return no_plan(asked, outcome) if outcome.proved else out_of_time(request, outcome)
     found = plan_of(request, outcome, writers)
@@ -118,9 +119,10 @@ def _beside_pools(request: Request, found: Plan) -> Plan:
     )
 
 
-def check(request: Request, strategy: Strategy) -> Check:
+def check(request: Request, strategy: Strategy, tables: Tables | None = None) -> Check:
     """What a given strategy costs, whether it fits, which rules it breaks, and its loss against the best.
 
+    `tables` are kept for later questions: the best is searched for once.
     Raises `InputError` where it cannot be priced: it does not use the cluster's cards or meet the batch.
     """
     refuse_other(request, Request)
@@ -128,7 +130,7 @@ def check(request: Request, strategy: Strategy) -> Check:
     _priceable(request, strategy)
     request, told = padded_request(request, (strategy.context_parallel,), (strategy.precision,))
     ledger = price(request, [strategy])[0]
-    best = _fastest(request)
+    best = _fastest(request, tables or Tables())
     status: Literal["optimal", "infeasible"] = "infeasible" if best is None else "optimal"
     worst = max(verdict(ledger), host_verdict(request, ledger), key=_SEVERITY.index)
     return Check(
@@ -151,12 +153,12 @@ def check(request: Request, strategy: Strategy) -> Check:
     )
 
 
-def _fastest(request: Request) -> tuple[Strategy, int] | None:
+def _fastest(request: Request, tables: Tables) -> tuple[Strategy, int] | None:
     """The fastest strategy of a request and its step, ns; None where none fits."""
     if request.cluster.free or request.cluster.others:
         found = plan(request)
         return (found.strategy, round(found.time.step_seconds * 1e9)) if isinstance(found, Plan) else None
-    best = Search(request).run().best
+    best = tables.outcome(request, Search(request, tables=tables).run).best
     return (best.strategy, best.step_ns) if best else None
 
 
@@ -215,7 +217,7 @@ class Planner:
 
     def check(self, request: Request, strategy: Strategy) -> Check:
         """As `check`, on this cluster."""
-        return check(self._on(request), strategy)
+        return check(self._on(request), strategy, self._tables)
 
     def curve(self, request: Request, gpus: Sequence[int], envelope: bool = False) -> Curve:
         """The best plan for each number of cards: see `curve`."""

@@ -75,19 +75,21 @@ class Search:
         """Search to the end, or to the time limit."""
         for rule in self.rules:
             _ = rule.tree
-        found = self._legal(self.tables.space(self.request))
+        tables = self.tables.space if self.narrowed else self.tables.roomy
+        found = self._legal(tables(self.request))
         if not len(found.kind):
             return Outcome(None, None, True, self.tally)
         return self._close(self._survivors(found))
 
     def _legal(self, found: Space) -> Space:
         """Shapes with rows that obey every rule and limit on knobs, and how many they have each."""
-        self.tally.rows = int(found.sizes.sum())
+        self.tally.rows = int(found.sizes.sum()) + found.dropped
         self._charge(ROW_SECONDS * len(found.kind))
         self.legal = found.sizes
         if not affordable(self.request):
             self.tally.rule = self.tally.by_rule["limits.max_usd_per_hour"] = self.tally.rows
             return found.take(np.arange(0))
+        self.tally.infeasible = found.dropped
         if not self.narrowed:
             return found
         every = found.rows(np.arange(len(found.kind)))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from itertools import product
 
 import numpy as np
 
@@ -16,38 +17,32 @@ from .axes import Core, alike, batches, chunks, cores, offloads, orders, sequenc
 from .software import Software, runs_together, softwares
 
 
-def _schedules(request: Request, software: Software, core: Core) -> Ints | None:
+def _schedules(request: Request, software: Software, core: Core) -> Ints:
     """(sequence_parallel, micro-batch, accumulation, chunks); chunks need rounds of whole pipelines.
 
     Under 8-bit arithmetic the tokens of a rank are a multiple of its unit.
     """
     known, unit = software.backend, EIGHT_BIT.get(software.precision, 1)
-    parts: list[Sequence[tuple[int, ...]]] = [
-        [(value,) for value in sequence_parallel(request, known, core)],
-        batches(request, core),
-        [(value,) for value in chunks(request, known, core)],
-    ]
-    found = _crossed(parts)
-    if found is None:
-        return None
-    legal = (found[:, 3] == 1) | (found[:, 2] % core.pipeline == 0)
-    split = core.context * np.where(found[:, 0] == 1, core.tensor, 1)
-    legal &= found[:, 1] * request.training.sequence_length % (split * unit) == 0 if unit > 1 else True
-    return _held(request, known, SCHEDULE, found[legal])
+    parts = (
+        tuple((value,) for value in sequence_parallel(request, known, core)),
+        tuple(batches(request, core)),
+        tuple((value,) for value in chunks(request, known, core)),
+    )
+    found = _in_rounds(parts, core.pipeline)
+    if unit > 1:
+        split = core.context * np.where(found[:, 0] == 1, core.tensor, 1)
+        found = found[found[:, 1] * request.training.sequence_length % (split * unit) == 0]
+    return _held(request, known, SCHEDULE, found)
 
 
-def _keeping(request: Request, software: Software, core: Core) -> Ints | None:
+def _keeping(request: Request, software: Software, core: Core) -> Ints:
     """Where states lie under a core, columns as `VARIANT`; offload from its least ZeRO stage on."""
-    parts: list[Sequence[tuple[int, ...]]] = [
-        shards(request, software, core),
-        offloads(request, software.backend),
-        [(value,) for value in orders(request, core)],
-    ]
-    found = _crossed(parts)
-    if found is None:
-        return None
-    kept = np.delete(found[found[:, 0] >= found[:, 5]], 5, axis=1)
-    return _held(request, software.backend, VARIANT, kept)
+    parts = (
+        tuple(shards(request, software, core)),
+        tuple(offloads(request, software.backend)),
+        tuple((value,) for value in orders(request, core)),
+    )
+    return _held(request, software.backend, VARIANT, _offloaded(parts))
 
 
 def _held(request: Request, known: Backend, columns: tuple[str, ...], table: Ints) -> Ints:
@@ -59,13 +54,29 @@ def _held(request: Request, known: Backend, columns: tuple[str, ...], table: Int
     return table
 
 
-def _crossed(parts: Sequence[Sequence[tuple[int, ...]]]) -> Ints | None:
-    """The product of tables as one table, None where one is empty."""
-    if not all(parts):
-        return None
-    tables = [np.array(part, dtype=np.int64) for part in parts]
-    picks = np.indices([len(table) for table in tables]).reshape(len(tables), -1)
-    return np.concatenate([table[pick] for table, pick in zip(tables, picks, strict=True)], axis=1)
+Parts = tuple[tuple[tuple[int, ...], ...], ...]
+"""Tables to be crossed, as rows of numbers."""
+
+
+@lru_cache(maxsize=1024)
+def _in_rounds(parts: Parts, pipeline: int) -> Ints:
+    """Schedules whose chunks go in rounds of whole pipelines; many cores have the same."""
+    found = _crossed(parts, len(SCHEDULE))
+    whole: Ints = found[(found[:, 3] == 1) | (found[:, 2] % pipeline == 0)]
+    return whole
+
+
+@lru_cache(maxsize=1024)
+def _offloaded(parts: Parts) -> Ints:
+    """Variants whose ZeRO stage is at least that from which their states are offloaded."""
+    found = _crossed(parts, len(VARIANT) + 1)
+    return np.delete(found[found[:, 0] >= found[:, 5]], 5, axis=1)
+
+
+def _crossed(parts: Parts, width: int) -> Ints:
+    """The product of tables as one table of `width` columns."""
+    rows = [sum(picked, ()) for picked in product(*parts)]
+    return np.array(rows, dtype=np.int64).reshape(-1, width)
 
 
 SOFTWARE = ("backend", "software_stack", "precision", "gradient_dtype", "loss_kernel")
@@ -106,6 +117,8 @@ class Space:
     cut: Ints
     core: Ints
     variants: tuple[Ints, ...]
+    dropped: int = 0
+    """Rows that were left out as their states alone are too large."""
 
     @cached_property
     def works(self) -> tuple[Strategies, Ints]:
@@ -137,6 +150,10 @@ class Space:
         """Some of the shapes."""
         columns = {name: values[shapes] for name, values in self.shapes.items()}
         return Space(columns, self.kind[shapes], self.cut[shapes], self.core[shapes], self.variants)
+
+    def short_of(self, rows: int) -> Space:
+        """This space, of which so many rows were left out."""
+        return replace(self, dropped=rows)
 
     def lean(self, least: Ints) -> Ints:
         """Of each core the shape of smallest micro-batches, then of `least`: it needs little memory."""
@@ -192,7 +209,7 @@ class _Shapes:
         """Cores with their schedules and the number of their variants; experts rarely make a difference."""
         model, precision = self.request.model, software.precision
         aligned: dict[tuple[int, int], bool] = {}
-        schedules: dict[tuple[int, ...], Ints | None] = {}
+        schedules: dict[tuple[int, ...], Ints] = {}
         keeping: dict[tuple[int, ...], int | None] = {}
         for core in cores(self.request, software.backend):
             cuts = core.tensor, core.expert_tensor
@@ -207,12 +224,12 @@ class _Shapes:
             if where not in keeping:
                 keeping[where] = self._kind(_keeping(self.request, software, core))
             table, kind = schedules[cut], keeping[where]
-            if table is not None and len(table) and kind is not None:
+            if len(table) and kind is not None:
                 yield core, table, kind
 
-    def _kind(self, table: Ints | None) -> int | None:
+    def _kind(self, table: Ints) -> int | None:
         """The number of a table of variants."""
-        if table is None or not len(table):
+        if not len(table):
             return None
         return self.variants.setdefault(table.tobytes(), (len(self.variants), table))[0]
 

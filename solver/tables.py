@@ -15,6 +15,7 @@ from ..plans import Request
 from .coefficients import Coefficients
 from .cuts import obeying
 from .lower import ShapeBounds, shape_bounds, time_bound
+from .room import with_room
 from .space import Space, space
 
 MOST = 64
@@ -67,11 +68,18 @@ class Tables:
                 self._kept.popitem(last=False)
         return made
 
+    def outcome(self, request: Request, find: Callable[[], Made]) -> Made:
+        """What a search of the whole request found, searched once."""
+        return self._get(("outcome", request.inputs_hash()), find)
+
     def space(self, request: Request) -> Space:
-        """`space` of the request."""
-        node, cluster = request.cluster.node, request.cluster
-        card = (cluster.gpus, node.gpus, cluster.nodes, node.gpu.name, node.gpu.precisions)
-        return self._get(("space", *_job(request), card), lambda: space(request))
+        """`space` of the request, every row."""
+        return self._get(("space", *_job(request), _cards(request)), lambda: space(request))
+
+    def roomy(self, request: Request) -> Space:
+        """`space` of the request, without rows whose states alone are too large."""
+        card = (*_cards(request), request.cluster.node.gpu.memory_usable_bytes)
+        return self._get(("roomy", *_job(request), card), lambda: with_room(request, self.space(request)))
 
     def bounds(self, request: Request, found: Space) -> ShapeBounds:
         """`shape_bounds` of a whole space."""
@@ -89,6 +97,11 @@ def priced(request: Request, found: Space, bounds: ShapeBounds, shapes: Ints) ->
     kept = obeying(request, rows)
     whole = Coefficients(request, rows.take(kept), of_work=(book, place[kept]))
     return Priced(whole, time_bound(whole))
+
+
+def _cards(request: Request) -> tuple[Any, ...]:
+    cluster, node = request.cluster, request.cluster.node
+    return cluster.gpus, node.gpus, cluster.nodes, node.gpu.name, node.gpu.precisions
 
 
 def _job(request: Request) -> tuple[Any, ...]:
