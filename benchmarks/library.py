@@ -1,7 +1,8 @@
 """One question to the library: ``python -m benchmarks.library MODEL CLUSTER NODES BATCH LENGTH``
 
-What is imported is imported first; then CPU time of `Planner.plan` is taken with no tables, and of the same
-question with another memory margin, whose tables are warm. Prints one JSON object.
+What is imported is imported first; then CPU time of `Planner.plan` is taken with no tables (cold), of the
+same question with another memory margin, whose tables are warm, of `Planner.check` of the plan (check), and
+of what stands beside the plan: alternatives, offers, the ladder (beside). Prints one JSON object.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Callable, Sequence
 from time import process_time
 from typing import Any
 
-from shardwise import Cluster, Planner, Request, Training
+from shardwise import Cluster, Plan, Planner, Request, Training
 from shardwise.launch import writable_by
 from shardwise.solver import planner
 from shardwise.solver.engine import cp_model
@@ -53,7 +54,7 @@ def question(words: Sequence[str], margin: float | None = None) -> Request:
 
 
 def measure(words: Sequence[str]) -> dict[str, Any]:
-    """CPU seconds cold and warm, what the cold ones go to, and the peak memory of the process."""
+    """CPU seconds of each call, what they go to, and the peak memory of the process."""
     cold, warm, clock = question(words), question(words, WARM_MARGIN), Clock()
     cp_model()
     writable_by.__module__  # noqa: B018
@@ -70,16 +71,29 @@ def measure(words: Sequence[str]) -> dict[str, Any]:
 
     Search.run = run  # type: ignore[method-assign, assignment]
     asked = Planner(cold.cluster)
-    started = process_time()
-    answer = asked.plan(cold)
-    taken, parts = process_time() - started, dict(clock.parts) | {"search": first[0]}
-    started = process_time()
-    asked.plan(warm)
+    taken: dict[str, float] = {}
+    parts: dict[str, dict[str, float]] = {}
+    answer: Any = None
+
+    def took(heat: str, what: Callable[[], Any]) -> Any:
+        clock.parts.clear()
+        first.clear()
+        started = process_time()
+        found = what()
+        taken[heat] = process_time() - started
+        parts[heat] = {**clock.parts, **({"search": first[0]} if first and heat in ("cold", "warm") else {})}
+        return found
+
+    answer = took("cold", lambda: asked.plan(cold))
+    took("warm", lambda: asked.plan(warm))
+    if isinstance(answer, Plan):
+        asked.check(cold, answer.strategy)
+        took("check", lambda: asked.check(cold, answer.strategy))
+        took("beside", answer.whole)
     return {
         "status": answer.status,
-        "cold_seconds": taken,
-        "warm_seconds": process_time() - started,
-        "parts": {name: seconds for name, seconds in sorted(parts.items()) if seconds >= 0.0005},
+        "taken": taken,
+        "parts": parts,
         "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
         "rows": answer.proof.rows_considered if hasattr(answer, "proof") else None,
         "leaves": answer.proof.leaves_solved if hasattr(answer, "proof") else None,

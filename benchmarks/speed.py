@@ -2,10 +2,12 @@
 
 Each line is a fresh process; its user and system time is divided by that of a fresh process that imports
 ``ortools.sat.python.cp_model`` (best of five, `import_seconds`). Lines of the command are whole processes.
-Lines of the library are one call of `Planner.plan` after all imports, with no tables; "warm" is the same
-question with another memory margin, asked of the same planner. Nothing is cached between processes but
-Python's bytecode, which an installed package has. Cases: see `CASES`; without names all are run, once each
-(``--help`` five times). A process is killed after `LONGEST_SECONDS` and then reported as stopped.
+Lines of the library are one call of `Planner.plan` after all imports, with no tables (cold); of the same
+planner: the same question with another memory margin (warm), `Planner.check` of the plan (check), and what
+stands beside the plan, which is searched for when it is looked at (beside). Nothing is cached between
+processes but Python's bytecode, which an installed package has. Cases: see `CASES`; without names all are
+run, once each (``--help`` five times). A process is killed after `LONGEST_SECONDS` and then reported as
+stopped.
 """
 
 from __future__ import annotations
@@ -25,6 +27,8 @@ from shardwise.inputs import InputError, nearest
 from .face import Result, run, table
 
 REPEATS = 5
+LEAST = 0.0005
+"""CPU seconds from which on a part is named."""
 LONGEST_SECONDS = 600
 IMPORT = ("-c", "import ortools.sat.python.cp_model")
 SHARDWISE = ("-c", "from shardwise.cli import main; raise SystemExit(main())")
@@ -42,6 +46,13 @@ class Case:
     library: bool = False
 
 
+CURVE = (
+    *("--cluster", "dgx-h100", "--global-batch-size", "1024", "--sequence-length", "8192"),
+    *("--gpus", "8,16,32,64,128,256,512,768,896,1024", "--json", "-q"),
+)
+"""Ten counts of cards up to 1,024."""
+
+
 def _plan(model: str, cluster: str, nodes: int, batch: int, length: int, *more: str) -> tuple[str, ...]:
     shape = ("--nodes", str(nodes), "--global-batch-size", str(batch), "--sequence-length", str(length))
     return ("plan", model, "--cluster", cluster, *shape, "--json", "-q", *more)
@@ -54,6 +65,7 @@ def _call(name: str, *question: object) -> Case:
 CASES = (
     Case("help", ("--help",), REPEATS),
     Case("70b@64", _plan("llama-3.1-70b", "dgx-h100", 8, 512, 8192)),
+    Case("curve@1024", ("curve", "llama-3.1-70b", *CURVE)),
     Case("price@100000", (), program=("-m", "benchmarks.pricing")),
     _call("7b@64", "llama-2-7b", "dgx-h100", 8, 512, 4096),
     _call("175b@1024", "gpt3-175b", "dgx-a100-80gb", 128, 1536, 2048),
@@ -112,20 +124,19 @@ def _lines(case: Case, unit: float, bytecode: str) -> Iterator[dict[str, Any]]:
     seconds, code, output, peak = min(tries)
     name = "shardwise" if case.program is SHARDWISE else case.program[-1]
     found = _object(output)
-    line = {
+    line: dict[str, Any] = {
         "case": case.name,
         "exit_code": code,
         "status": "stopped" if code < 0 else found.get("status"),
         "peak_mib": peak,
         "command": " ".join((name, *case.words)),
-        "parts": {part: value / unit for part, value in found.get("parts", {}).items()},
+        "parts": {},
     }
     if not case.library or code:
         yield line | {"imports": seconds / unit, "cpu_seconds": seconds}
         return
-    for heat in ("cold", "warm"):
-        taken = float(found[f"{heat}_seconds"])
-        parts = line["parts"] if heat == "cold" else {}
+    for heat, taken in found["taken"].items():
+        parts = {name: value / unit for name, value in found["parts"][heat].items() if value >= LEAST}
         yield line | {
             "case": f"{case.name} {heat}",
             "imports": taken / unit,

@@ -9,7 +9,7 @@ from ..models.counts import attention_span
 from ..models.mixers import Mixing
 from ..models.stack import stack, stack_names
 from .cards import training_factor
-from .columns import Floats
+from .columns import Floats, distinct
 from .law import law
 from .layout import Layout
 from .products import memory_rate, product_seconds
@@ -17,10 +17,11 @@ from .products import memory_rate, product_seconds
 
 def core_seconds(layout: Layout, mixer: Mixing) -> tuple[Floats, Floats]:
     """(forward, backward) seconds of the core of one mixer, by the attention kernel of the stack."""
-    kernels = np.array([stack(name).attention_kernel for name in stack_names()])
-    mine = kernels[layout.strategies.software_stack]
+    kernels = [stack(name).attention_kernel for name in stack_names()]
+    stacks = layout.strategies.software_stack
+    mine = np.array(kernels)[stacks]
     forward, backward = np.zeros(len(mine)), np.zeros(len(mine))
-    for kernel in np.unique(mine).tolist():
+    for kernel in dict.fromkeys(kernels[place] for place in distinct(stacks).tolist()):
         seconds = _unfused(layout, mixer) if kernel == "unfused" else _fused(layout, mixer, kernel)
         forward, backward = (
             np.where(mine == kernel, new, old) for new, old in zip(seconds, (forward, backward), strict=True)

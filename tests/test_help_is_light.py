@@ -42,3 +42,25 @@ def test_help_of_a_command_loads_no_room(name: str) -> None:
 def test_lists_load_no_solver() -> None:
     """Catalogue commands never load ortools."""
     assert not loaded("list", "models") & {"ortools", "pandas", "networkx"}
+
+
+QUESTION = """
+import sys
+from shardwise import Cluster, Request, Training
+from shardwise.solver import Planner
+from shardwise.solver.engine import cp_model
+cp_model()
+request = Request(model="llama-2-7b", cluster=Cluster.preset("dgx-h100"),
+    training=Training(global_batch_size=64, sequence_length=4096))
+before = set(sys.modules)
+Planner(request.cluster).plan(request)
+print(*sorted(set(sys.modules) - before))
+"""
+
+
+def test_a_question_loads_no_more_modules() -> None:
+    """Who has imported the planner and OR-Tools waits for no further import: not for masked arrays either."""
+    done = subprocess.run([sys.executable, "-c", QUESTION], capture_output=True, text=True, timeout=120)
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == []
