@@ -13,7 +13,7 @@
 | `alternatives`, `folk` | other classes, the rule of thumb |
 | `feasible`, `members`, `clash`, `no_rows`, `reasons`, `cures` | why none: the clash in sentences, cures |
 | `fewest` | the fewest cards that have a plan |
-| `points`, `why`, `vary`, `curve`, `ladder` | what if: a forced change, cases, counts, levers |
+| `points`, `solved`, `why`, `vary`, `curve`, `ladder` | what if: a forced change, cases, counts, levers |
 | `diagnose` | an out-of-memory message: the term that broke, changes that fit |
 | `watch`, `engine`, `planner` | who looks on, and may stop it; OR-Tools; the public face |
 """

@@ -29,10 +29,11 @@ def padded(request: Request) -> Request:
 def where(request: Request) -> dict[str, int]:
     """Cards, nodes and cards a node of a request's cluster, and its batch."""
     cluster = request.cluster
+    nodes = sum(pool.nodes for pool in cluster.pools)
     return {
         "gpus": cluster.gpus,
-        "nodes": cluster.nodes,
-        "gpus_per_node": cluster.gpus // cluster.nodes,
+        "nodes": nodes,
+        "gpus_per_node": cluster.gpus // nodes,
         "global_batch_size": request.training.global_batch_size,
     }
 

@@ -35,7 +35,7 @@ def reasons(request: Request, conflict: tuple[Conflict, ...]) -> tuple[str, ...]
     }
     if not conflict:
         told = dict.fromkeys(reason for _, reason in refusals(request))
-        return tuple(told) or ("no backend runs this model on these cards",)
+        return tuple(told) or tuple(islice(dict.fromkeys(reason for _, reason in no_rows(request)), SHOWN))
     if CARD in limits or "limits.memory_margin" in limits:
         return tuple(_too_large(request, limits))
     if HOST in limits or "limits.host_memory_bytes" in limits:

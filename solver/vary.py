@@ -12,8 +12,9 @@ from ..plans import Request
 from ..plans.row import BreakEven, Compare, CompareRow
 from .answer import versions
 from .clash import clash
-from .points import front, goods, numbers, searched, status, where
+from .points import front, goods, numbers, status, where
 from .reasons import reasons
+from .solved import Solved, solved
 
 HALVINGS = 12
 """Steps of the bisection for a break-even: the value is known to 1/4096 of its range."""
@@ -68,18 +69,19 @@ def compare(
 
 def _row(request: Request, case: Case) -> CompareRow:
     changed = request.changed(dict(case.changes), origin=f"case {case.name}")
-    outcome = searched(changed)
+    found = solved(changed)
+    outcome = found.outcome
     told = {field: _text(value) for field, value in case.changes.items()}
-    base = {"name": case.name, "case": told, "status": status(outcome), **where(changed)}
+    base = {"name": case.name, "case": told, "status": status(outcome), **where(found.request)}
     if outcome.best is None:
         stopped = "the search was stopped by its limit"
-        return CompareRow(**base, reason=_why_none(changed) if outcome.proved else stopped)
-    return CompareRow(**base, **numbers(changed, outcome.best))
+        return CompareRow(**base, reason=_why_none(found) if outcome.proved else stopped)
+    return CompareRow(**base, **numbers(found.request, outcome.best))
 
 
-def _why_none(request: Request) -> str:
+def _why_none(found: Solved) -> str:
     """The first sentence of why nothing fits."""
-    return reasons(request, clash(request))[0]
+    return (found.reasons or reasons(found.request, clash(found.request)))[0]
 
 
 def _text(value: object) -> str:
@@ -152,11 +154,11 @@ def _score_of(request: Request, case: Case) -> float:
 
 def _row_or_none(request: Request, case: Case) -> CompareRow | None:
     changed = request.changed(dict(case.changes), origin=f"case {case.name}")
-    outcome = searched(changed)
-    if outcome.best is None:
+    found = solved(changed)
+    if found.outcome.best is None:
         return None
-    base = {"name": case.name, "case": {}, "status": status(outcome), **where(changed)}
-    return CompareRow(**base, **numbers(changed, outcome.best))
+    base = {"name": case.name, "case": {}, "status": status(found.outcome), **where(found.request)}
+    return CompareRow(**base, **numbers(found.request, found.outcome.best))
 
 
 def _value(request: Request, field: str) -> Any:

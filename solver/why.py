@@ -13,9 +13,10 @@ from ..plans.row import Binding, TermChange, Why
 from .answer import versions
 from .clash import clash
 from .members import CARDS, HOST, members, without
-from .points import padded, searched, status
+from .points import padded, status
 from .reasons import phrase, reasons
 from .search import Search
+from .solved import solved
 
 BINDING_SECONDS = 1.0
 """Deterministic seconds of the search without one limit; what it found by then is told."""
@@ -39,13 +40,15 @@ def why(plan: Plan, changes: Mapping[str, Any]) -> Why:
         "planned_step_seconds": plan.time.step_seconds,
         "planned_memory_bytes": plan.memory.total_bytes,
     }
-    outcome = searched(forced)
+    answer = solved(forced)
+    outcome = answer.outcome
     if outcome.best is None:
-        told = reasons(forced, clash(forced)) if outcome.proved else ("the search was stopped by its limit",)
+        stopped = ("the search was stopped by its limit",)
+        told = answer.reasons or (reasons(forced, clash(forced)) if outcome.proved else stopped)
         return Why(status=status(outcome), reasons=told, **base)
     found = outcome.best
     before = price(padded(request), [plan.strategy])[0]
-    after = price(padded(forced), [found.strategy])[0]
+    after = price(answer.request, [found.strategy])[0]
     base["planned_step_seconds"] = seconds(before.step_ns)  # as priced today, so that the terms add up
     return Why(
         status=status(outcome),
@@ -55,7 +58,7 @@ def why(plan: Plan, changes: Mapping[str, Any]) -> Why:
         loss_percent=round(100.0 * (found.step_ns / before.step_ns - 1.0), 4),
         terms=tuple(_terms(before, after)),
         forced_memory_bytes=after.peak_kib * 1024,
-        binds=tuple(_binding(forced, found.step_ns)),
+        binds=() if answer.uneven else tuple(_binding(forced, found.step_ns)),
         placement=after.placement,
         **base,
     )

@@ -1,0 +1,54 @@
+"""Questions about free cards and pools: compared and forced as on equal machines, never told nonsense."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from shardwise import Plan, Request, plan
+from shardwise.plans.row import CompareRow
+from shardwise.solver import Case, compare, why
+
+UNEVEN: dict[str, dict[str, Any]] = {
+    "free cards": {"machine": "dgx-h100", "free": [[4, 4], [2]]},
+    "pools": {"pool": [{"machine": "dgx-h100"}, {"machine": "dgx-a100-80gb"}]},
+}
+
+
+def asked(name: str, **choose: Any) -> Request:
+    """A small job on one of `UNEVEN`."""
+    return Request.model_validate(
+        {
+            "model": "qwen2.5-0.5b",
+            "cluster": UNEVEN[name],
+            "training": {"global_batch_size": 64, "sequence_length": 1024},
+            "choose": {"backend": "megatron", **choose},
+        }
+    )
+
+
+@pytest.mark.parametrize("name", UNEVEN)
+def test_a_case_is_the_plan_of_its_request(name: str) -> None:
+    """The row of a case has the step of the plan with that choice; a case without one tells why."""
+    cases = [Case("one", {"choose.zero_stage": 1}), Case("three", {"choose.tensor_parallel": 3})]
+    rows: dict[str, CompareRow] = {row.name: row for row in compare(asked(name), cases).rows}
+    alone = plan(asked(name, zero_stage=1))
+
+    assert isinstance(alone, Plan)
+    assert rows["one"].step_seconds == alone.time.step_seconds
+    assert rows["one"].memory_bytes == alone.memory.total_bytes
+    assert rows["three"].strategy is None and "tensor_parallel 3 does not divide" in rows["three"].reason
+
+
+@pytest.mark.parametrize("name", UNEVEN)
+def test_a_forced_change_adds_up(name: str) -> None:
+    """The named terms sum to the loss in whole nanoseconds."""
+    base = plan(asked(name))
+    assert isinstance(base, Plan)
+    found = why(base, {"choose.zero_stage": 0})
+
+    assert found.forced is not None and found.forced_step_seconds is not None
+    loss = round(1e9 * found.forced_step_seconds) - round(1e9 * found.planned_step_seconds)
+    assert sum(round(1e9 * term.delta_seconds) for term in found.terms) == loss
+    assert found.planned_step_seconds == base.time.step_seconds
