@@ -42,6 +42,9 @@ def check(
     message: Annotated[
         str | None, typer.Option("--message", metavar="FILE", help="An out-of-memory message; - for stdin.")
     ] = None,
+    patch: Annotated[
+        bool, typer.Option("--patch", help="With --config: print a unified diff towards the best plan.")
+    ] = False,
     *,
     job: options.Job,
     size: options.Size,
@@ -68,8 +71,25 @@ def check(
     found: Check = judge(request, given)
     if read:
         found = found.model_copy(update={"files": files_told(*read, request)})
+    if patch and not voice.as_json:
+        return _patched(found, voice)
     voice.data(json_text(found) if voice.as_json else check_text(found, request, voice.verbose))
     return _verdict(found, voice, strict)
+
+
+def _patched(found: Check, voice: Voice) -> int:
+    """The diff alone; an error where there are no files, and a hint where nothing is to be changed."""
+    from ..inputs import InputError
+
+    if found.files is None:
+        reason = "patches a file of a client: give it with --config"
+        raise InputError("patch", True, "--patch", reason, code="contradiction")
+    if found.files.diff is not None:
+        voice.data(found.files.diff.rstrip("\n"))
+        return OK
+    told = "no diff reaches this file: check without --patch lists the keys, emit writes it anew"
+    voice.hint(told if found.files.patch else "nothing would be changed")
+    return NO if found.files.patch else OK
 
 
 def _diagnosed(source: str, request: Request, given: Strategy, voice: Voice) -> int:

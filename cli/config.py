@@ -24,6 +24,8 @@ def read_files(paths: Sequence[str], request: Request) -> tuple[Read, list[Docum
 
 def files_told(read: Read, documents: Sequence[Document], request: Request) -> FilesRead:
     """Client, plan and edits of the files, and the patch."""
+    from ..inputs import read_text
+    from ..launch.diff import diff
     from ..launch.patch import FILES, patch
     from ..launch.written import origin_of
     from ..plans import Edited, FilesRead, Patched, Plan
@@ -44,6 +46,7 @@ def files_told(read: Read, documents: Sequence[Document], request: Request) -> F
     return told.model_copy(
         update={
             "patch": tuple(Patched(**change._asdict()) for change in changes),
+            "diff": diff(read_text(read.file.name, "file"), read.file, read.client, changes),
             "patched_step_seconds": best.time.step_seconds,
         }
     )

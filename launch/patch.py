@@ -66,34 +66,47 @@ MEGATRON = {f"arguments.{name}" for group in _GROUPS for name in group.model_fie
 MEGATRON |= {f"arguments.{name}" for name in CONSTANTS}
 
 
+NOTHING = "nothing"
+"""What a file says for a key that is not there."""
+
+GONE = "take it away"
+"""What the best plan says of a key it does without."""
+
+
 class Change(NamedTuple):
-    """A key of a file: what it says (nothing: it is not there), and what the best plan says."""
+    """A key of a file: what it says, and what the best plan says.
+
+    `key` is spelled as in the file, `path` is its dotted path among the values.
+    """
 
     file: str
     line: int
     key: str
     value: str
     better: str
+    path: str
 
 
 def patch(file: Document, client: Client, plan: Plan) -> list[Change]:
     """Changes that make `file` of `client` say what `plan` says, in order of lines; new keys come last."""
     made = emit(plan, client)
     name = next(name for name in FILES[client] if name.endswith(".toml") == (file.kind == "toml"))
-    ours = _leaves(document_of(made[name], name), client)
-    theirs = _leaves(file, client)
+    ours = leaves(document_of(made[name], name), client)
+    theirs = leaves(file, client)
     changes = [*_changed(file, theirs, ours), *_gone(file, theirs, ours, client)]
     usual = DEFAULTS.get(client, {})
     new = [key for key in ours if key not in theirs and ours[key] != usual.get(key)]
     missing = [key for key in new if ours[key] not in ("false", "null")]
-    added = [Change(file.name, file.line(_parent(key)), _told(key), "nothing", ours[key]) for key in missing]
+    added = [
+        Change(file.name, file.line(_parent(key)), _told(key), NOTHING, ours[key], key) for key in missing
+    ]
     return sorted(changes, key=lambda change: change.line) + added
 
 
 def _changed(file: Document, theirs: Mapping[str, str], ours: Mapping[str, str]) -> Iterator[Change]:
     for key, value in theirs.items():
         if key in ours and value not in (ours[key], "auto"):
-            yield Change(file.name, file.line(key), _told(key), value, ours[key])
+            yield Change(file.name, file.line(key), _told(key), value, ours[key], key)
 
 
 def _gone(
@@ -103,7 +116,7 @@ def _gone(
     for key, value in theirs.items():
         if key in ours or value in ("false", "none", "null") or not _decides(key, client):
             continue
-        yield Change(file.name, file.line(key), _told(key), value, "take it away")
+        yield Change(file.name, file.line(key), _told(key), value, GONE, key)
 
 
 def _decides(key: str, client: Client) -> bool:
@@ -117,7 +130,7 @@ def _decides(key: str, client: Client) -> bool:
     return client == "accelerate" and key.startswith(switches)
 
 
-def _leaves(file: Document, client: Client) -> dict[str, str]:
+def leaves(file: Document, client: Client) -> dict[str, str]:
     """Values by dotted path as text, of what the client's plans decide."""
     found = dict(_walk(file.values, ""))
     if client == "megatron":

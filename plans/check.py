@@ -34,13 +34,14 @@ class Edited(Frozen):
 
 
 class Patched(Frozen):
-    """A key of a file, what it says, and what the best plan of its client says."""
+    """A key of a file, what it says, and what the best plan of its client says; `path` is its dotted path."""
 
     file: str
     line: int
     key: str
     value: str
     better: str
+    path: str
 
 
 class FilesRead(Frozen):
@@ -48,6 +49,7 @@ class FilesRead(Frozen):
 
     `plan_hash` and `edited` are told where a plan.json lies beside the files. `patch` leads to the best
     plan that the client's file can carry, which takes `patched_step_seconds`; None where it has none.
+    `diff` is the patch as a unified diff, None where the file is written too freely for one.
     """
 
     client: str
@@ -56,6 +58,7 @@ class FilesRead(Frozen):
     edited: tuple[Edited, ...] = ()
     patch: tuple[Patched, ...] = ()
     patched_step_seconds: float | None = None
+    diff: str | None = None
 
 
 class Check(Frozen):
