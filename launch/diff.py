@@ -13,7 +13,7 @@ from ..inputs import InputError
 from .bundle import Client
 from .documents import Document
 from .documents.document import document_of
-from .patch import GONE, NOTHING, Change, leaves
+from .patch import GONE, NOTHING, WORD, Change, leaves
 
 _LIST = re.compile(r"\[\s*([^\[\]{}]*?)\s*\]")
 """A list of plain values over several lines."""
@@ -31,7 +31,7 @@ def diff(text: str, file: Document, client: Client, changes: Sequence[Change]) -
     """
     if not changes or file.kind == "module":
         return None
-    edited = _edited(text, file, changes)
+    edited = _edited(text, file, client, changes)
     if edited == text or not _says(edited, file, client, changes):
         return None
     lines = unified_diff(text.splitlines(), edited.splitlines(), file.name, file.name, lineterm="")
@@ -49,7 +49,7 @@ def _says(text: str, file: Document, client: Client, changes: Sequence[Change]) 
     )
 
 
-def _edited(text: str, file: Document, changes: Sequence[Change]) -> str:
+def _edited(text: str, file: Document, client: Client, changes: Sequence[Change]) -> str:
     if file.kind == "json":
         return _json(text, changes)
     lines = text.splitlines()
@@ -57,7 +57,7 @@ def _edited(text: str, file: Document, changes: Sequence[Change]) -> str:
         changes = [*changes, *_tables(file, changes)]
     for change in sorted(changes, key=lambda each: each.line, reverse=True):
         if file.kind == "script":
-            _flag(lines, change)
+            _flag(lines, client, change)
         else:
             _line(lines, file, change)
     return "\n".join([*lines, ""])
@@ -123,8 +123,32 @@ def _line(lines: list[str], file: Document, change: Change) -> None:
         lines[at] = value.sub(lambda found: f"{found[1]}{_json_word(change.better)}{found[3]}", lines[at])
 
 
-def _flag(lines: list[str], change: Change) -> None:
+def _option(lines: list[str], change: Change) -> None:
+    """An option of torchtitan: spelled otherwise where it stands, or one more line before the last."""
+    new = _spelled(change.key, change.better)
+    if change.value == NOTHING:
+        last = max((i for i, line in enumerate(lines) if line.lstrip().startswith("--")), default=0)
+        tail = " \\" if last and lines[last - 1].rstrip().endswith("\\") else ""
+        indent = lines[last][: len(lines[last]) - len(lines[last].lstrip())]
+        lines.insert(last, f"{indent}{new}{tail}")
+        return
+    old = re.compile(rf"{re.escape(_spelled(change.key, change.value))}(?=\s|$)")
+    lines[:] = [old.sub("" if change.better == GONE else new, line) for line in lines]
+
+
+def _spelled(key: str, value: str) -> str:
+    """A key of torchtitan with its value as a command line has it."""
+    if key == f"--{WORD[:-1]}":
+        return f"{WORD}{value}"
+    section, _, name = key.rpartition(".")
+    return {"true": key, "false": f"{section}.no_{name}"}.get(value, f"{key} {value}")
+
+
+def _flag(lines: list[str], client: Client, change: Change) -> None:
     """An argument of a script: another value, none, or one more line behind the last argument."""
+    if client == "torchtitan":
+        _option(lines, change)
+        return
     at, value = change.line - 1, "" if change.better == "true" else f" {shlex.quote(change.better)}"
     if change.value == NOTHING:
         last = max((i for i, line in enumerate(lines) if line.lstrip().startswith("--")), default=at)

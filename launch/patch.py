@@ -106,7 +106,7 @@ def patch(file: Document, client: Client, plan: Plan) -> list[Change]:
 def _changed(file: Document, theirs: Mapping[str, str], ours: Mapping[str, str]) -> Iterator[Change]:
     for key, value in theirs.items():
         if key in ours and value not in (ours[key], "auto"):
-            yield Change(file.name, file.line(key), _told(key), value, ours[key], key)
+            yield Change(file.name, _line(file, key), _told(key), value, ours[key], key)
 
 
 def _gone(
@@ -136,10 +136,25 @@ def leaves(file: Document, client: Client) -> dict[str, str]:
     if client == "megatron":
         return {key: value for key, value in found.items() if key in MEGATRON}
     if client == "torchtitan" and file.kind == "script":
-        return {
-            key: value for key, value in found.items() if key.startswith("arguments.") and "." in key[10:]
-        }
+        return dict(_options(found))
     return {key: value for key, value in found.items() if key.partition(".")[0] not in NO_CHOICES}
+
+
+def _options(found: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """torchtitan's options: switches as true or false, the word of recomputation as an option of its own."""
+    for key, value in found.items():
+        head, dot, name = key.removeprefix("arguments.").rpartition(".")
+        if not key.startswith("arguments.") or not dot:
+            continue
+        value, _, kind = value.partition(WORD)
+        if kind:
+            yield f"arguments.{WORD[:-1]}", kind
+        off = name.startswith("no_") and value.strip() == "true"
+        yield f"arguments.{head}.{name.removeprefix('no_')}", "false" if off else value.strip() or "true"
+
+
+WORD = "activation-checkpoint:"
+"""The word behind all arguments that says what is recomputed, with its kind."""
 
 
 def _walk(table: Mapping[str, Any], path: str) -> Iterator[tuple[str, str]]:
@@ -153,6 +168,14 @@ def _walk(table: Mapping[str, Any], path: str) -> Iterator[tuple[str, str]]:
             yield inner, json.dumps(value)
         else:
             yield inner, str(value)
+
+
+def _line(file: Document, key: str) -> int:
+    """The line of a key, of the option that switches it off, or of the last one for the word behind all."""
+    if key == f"arguments.{WORD[:-1]}":
+        return max(file.lines.values(), default=1)
+    head, _, name = key.rpartition(".")
+    return file.line(key if key in file.lines else f"{head}.no_{name}")
 
 
 def _told(key: str) -> str:

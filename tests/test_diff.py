@@ -40,7 +40,7 @@ def applied(text: str, name: str, change: str, folder: Path) -> str:
 
 
 @needs_patch
-@pytest.mark.parametrize("client", ["deepspeed", "accelerate", "megatron"])
+@pytest.mark.parametrize("client", ["deepspeed", "accelerate", "megatron", "torchtitan"])
 def test_the_patched_file_needs_no_more_changes(client: Client, tmp_path: Path) -> None:
     """From each of 40 random plans to the next of the same model: every diff applies, and leaves nothing."""
     name = FILES[client][0]
