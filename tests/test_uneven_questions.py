@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from shardwise import Plan, Request, plan
+from shardwise.cli import main
 from shardwise.plans.row import CompareRow
 from shardwise.solver import Case, compare, why
 
@@ -52,3 +55,23 @@ def test_a_forced_change_adds_up(name: str) -> None:
     loss = round(1e9 * found.forced_step_seconds) - round(1e9 * found.planned_step_seconds)
     assert sum(round(1e9 * term.delta_seconds) for term in found.terms) == loss
     assert found.planned_step_seconds == base.time.step_seconds
+
+
+def test_free_cards_are_no_machines_to_judge_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`check` says what to give instead, before it counts degrees against loose cards."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "job.json").write_text(
+        json.dumps(
+            {
+                "model": "qwen2.5-0.5b",
+                "cluster": UNEVEN["free cards"],
+                "training": {"global_batch_size": 64, "sequence_length": 1024},
+            }
+        )
+    )
+    (tmp_path / "s.json").write_text('{"backend": "fsdp"}')
+
+    assert main(["check", "job.json", "--strategy", "s.json"]) == 2
+    assert "a strategy is judged on equal machines" in capsys.readouterr().err
