@@ -94,10 +94,12 @@ def cluster_text(card: ClusterCard, verbose: bool) -> str:
 def _network(cluster: Cluster) -> str:
     """Network cards of a machine; for a single machine of no known type they may be nobody's word."""
     from ..hardware.topology.describe import NO_NETWORK
-    from .words import rate
+    from .words import plural, rate
 
     node = cluster.node
     given = any(getattr(node, name) != value for name, value in NO_NETWORK.items())
+    if given and node.nic_bytes_per_s == NO_NETWORK["nic_bytes_per_s"] and node.name == node.described_name:
+        return f"network {plural(node.nics, 'card')} ({node.fabric}), rate not given"
     if given or cluster.nodes > 1 or node.name != node.described_name:
         return f"network {node.nics} x {rate(node.nic_bytes_per_s)} ({node.fabric})"
     return "network not given"

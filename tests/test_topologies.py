@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.topologies import measure
+from shardwise.cli import main
 from shardwise.hardware import Cluster
 from shardwise.hardware.topology import Islands, Matrix, cluster_of_text, read_matrices, sighting_of, written
 from shardwise.inputs import InputError
@@ -282,6 +283,28 @@ def test_the_card_is_asked_for_with_those_its_links_allow() -> None:
         Cluster.read(DUMPS / "a100_8gpu_nv12.txt")
 
     assert (caught.value.field, caught.value.legal) == ("cluster.gpu", ["A100-SXM-40GB", "A100-SXM-80GB"])
+
+
+def test_a_mesh_tells_its_card_by_all_its_links() -> None:
+    """Six links to each of three peers: a card with eighteen, not one with six."""
+    with pytest.raises(InputError) as caught:
+        Cluster.read(DUMPS / "gh200_4gpu_nv6.txt")
+
+    assert "H100-SXM-80GB" in caught.value.legal and "V100-SXM-32GB" not in caught.value.legal
+
+
+def test_a_network_of_unknown_kind_or_rate_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    """A rate without a fabric counts as tcp and it is told; network cards without a rate show none."""
+    said = {"gpu": "A100-SXM-80GB", "nodes": 2, "nic_gbit_per_s": 200, "nics_per_node": 8}
+    cluster = Cluster.read(DUMPS / "a100_8gpu_nv12.txt", **said)
+    assert any("fabric not known: taken as tcp" in note for note in cluster.notes)
+    told = cluster_of_text("gpu = 'L4'\ngpus_per_node = 8\nnodes = 2\nnic_gbit_per_s = 100\n", "x.toml", {})
+    assert any("fabric not known: taken as tcp" in note for note in told.notes)
+
+    file = str(DUMPS / "a100_8gpu_3nic_four_numa.txt")
+    assert main(["show", "cluster", file, "--set", "gpu=A100-SXM-80GB"]) == 0
+    printed = capsys.readouterr().out
+    assert "rate not given" in printed and "1.25 GB/s" not in printed
 
 
 def test_the_card_is_read_where_the_paste_names_it() -> None:

@@ -13,7 +13,7 @@ from ..named_nodes import node_names
 from ..node import Node
 from .cards import cards_named
 from .checked import checked
-from .describe import NO_HOST, NOT_GIVEN, Description, base_node, card_of, changed, laid_over
+from .describe import NO_HOST, NOT_GIVEN, Description, base_node, card_of, changed, laid_over, no_fabric
 from .islands import Islands
 from .sighting import Machine, Sighting
 
@@ -99,6 +99,8 @@ def _node(machine: Machine, said: Description, origin: str) -> tuple[Node, list[
     card = None
     if not said.machine or said.gpu:
         card = card_of(said, _seen_cards(machine), origin, machine.card)
+        if not said.gpu and not machine.card:
+            notes.append(f"card not named: taken as {card.name}, the one with so many NVLinks")
         if (
             card.interconnect == "nvlink"
             and machine.matrix is None
@@ -122,7 +124,8 @@ def _node(machine: Machine, said: Description, origin: str) -> tuple[Node, list[
         notes += more
     if not found.host_memory_bytes and said.host_memory_gib is None:
         notes.append(NO_HOST)
-    return laid_over(found, said, card, origin), notes
+    found = laid_over(found, said, card, origin)
+    return found, [*notes, *no_fabric(found, said)]
 
 
 def _seen_cards(machine: Machine) -> list[Gpu]:
@@ -133,12 +136,11 @@ def _seen_cards(machine: Machine) -> list[Gpu]:
     if machine.matrix is None:
         return []
     islands = Islands(matrix=machine.matrix)
-    if not islands.weakest:
+    if islands.shape not in ("nvswitch", "nvlink-mesh"):
         return []
-    most = islands.counts[-1]
+    most = islands.counts[-1] if islands.shape == "nvswitch" else islands.degrees[1]
     cards = [gpu(name) for name in gpu_names()]
-    fits = [c for c in cards if links_in_all(c) == most and c.joins(islands.size)]
-    return fits if islands.shape == "nvswitch" else []
+    return [c for c in cards if links_in_all(c) == most and c.joins(islands.size)]
 
 
 def links_in_all(card: Gpu) -> int | None:

@@ -54,6 +54,13 @@ NO_NETWORK = {"nics": 1, "nic_bytes_per_s": 1.25e9, "fabric": "tcp"}
 """What stands for the network of a machine until it is given, as several of them must have it."""
 
 
+def no_fabric(found: Node, said: Description) -> list[str]:
+    """What to say of a network whose rate was given, but not what kind it is."""
+    if said.machine or said.fabric or said.nic_gbit_per_s is None or found.fabric != NO_NETWORK["fabric"]:
+        return []
+    return [f"fabric not known: taken as {found.fabric}, the slowest; give fabric (infiniband-ndr, roce)"]
+
+
 def card_of(description: Description, seen: list[Gpu], origin: str, named: str = "") -> Gpu:
     """The card: as described, else the one that was seen (`named` so). Raises `InputError` asking for it."""
     if description.gpu is not None:
