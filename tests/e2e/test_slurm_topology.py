@@ -44,3 +44,10 @@ def test_cards_of_a_running_job_are_not_free(slurm: Slurm) -> None:
         slurm.run("scancel", job)
 
     assert cluster.free == ((8, 3), (8,))
+
+
+def test_a_node_on_one_line_is_the_same_node(slurm: Slurm) -> None:
+    """`scontrol -o` writes a record a line, the kernel's number (#1 SMP) in its midst."""
+    one, several = (slurm.run("scontrol", *flags, "show", "node").stdout for flags in (("-o",), ()))
+
+    assert sighting_of(one).machines == sighting_of(several).machines
