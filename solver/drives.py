@@ -22,4 +22,6 @@ def bytes_on_drives(request: Request, optimizer: str, params: str) -> float:
 def drives_hold(request: Request, optimizer: str, params: str) -> bool:
     """Whether the drives hold it; drives of unknown size are taken to."""
     known = request.cluster.node.nvme_bytes
-    return not known or bytes_on_drives(request, optimizer, params) <= known
+    return (
+        not known or "nvme" not in (optimizer, params) or bytes_on_drives(request, optimizer, params) <= known
+    )
