@@ -12,15 +12,21 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
 
 __all__ = ["main"]
 
+GARBAGE = 200_000
+"""New objects before cycles are looked for: a process that loads many classes and ends soon has few."""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs `argv` (default: the process's own) and returns the exit code of `cli.errors`."""
+    if argv is None:
+        _lighten()
     try:
         return _run([*(sys.argv[1:] if argv is None else argv)])
     except KeyboardInterrupt:  # while modules load, before anything could be guarded
@@ -42,6 +48,12 @@ def _run(words: list[str]) -> int:
     from .app import run
 
     return run(words)
+
+
+def _lighten() -> None:
+    """What a process of our own does without: early garbage collection, a look for plugins of pydantic."""
+    gc.set_threshold(GARBAGE)
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 
 def _open_closed() -> None:
