@@ -98,6 +98,17 @@ def test_runs_by_the_catalogue_leave_it_as_it_is() -> None:
     assert all(c.value == pytest.approx(c.catalogue, rel=0.01) for c in site.constants)
 
 
+def test_runs_that_teach_nothing_leave_the_catalogue() -> None:
+    """Times that scatter without a cause: what some teach tells the others worse, so nothing is learnt."""
+    scatter = (1.15, 0.87, 0.87, 1.15, 1.15, 0.87, 0.87, 1.15)
+    made = [replace(s, seconds=s.seconds * times) for s, times in zip(steps({}), scatter, strict=True)]
+    site = calibrate(made, "here", "2026-11-29").site
+
+    assert site.constants == ()
+    assert site.median_error == site.median_error_before > 5.0
+    assert f"stacks/{STACK}/gemm_factor" in site.unidentified
+
+
 def test_nonsense_is_set_aside_with_the_reason() -> None:
     """Faster than the cards can be, or many times slower than they would: not learnt from."""
     good = steps(TRUTH)
