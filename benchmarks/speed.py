@@ -129,6 +129,7 @@ def _lines(case: Case, unit: float, bytecode: str) -> Iterator[dict[str, Any]]:
         "exit_code": code,
         "status": "stopped" if code < 0 else found.get("status"),
         "peak_mib": peak,
+        "leaves": None,
         "command": " ".join((name, *case.words)),
         "parts": {},
     }
@@ -139,6 +140,7 @@ def _lines(case: Case, unit: float, bytecode: str) -> Iterator[dict[str, Any]]:
         parts = {name: value / unit for name, value in found["parts"][heat].items() if value >= LEAST}
         yield line | {
             "case": f"{case.name} {heat}",
+            "leaves": found["leaves"] if heat == "cold" else None,
             "imports": taken / unit,
             "cpu_seconds": taken,
             "parts": parts,
@@ -156,8 +158,8 @@ def _object(output: str) -> dict[str, Any]:
 
 def text(found: Result) -> str:
     """The result as a table, with what the time of a call goes to in imports."""
-    keys = ("case", "imports", "cpu_seconds", "peak_mib", "exit_code", "status")
-    head = ("case", "imports", "CPU s", "MiB", "exit", "status", "goes to (imports)")
+    keys = ("case", "imports", "cpu_seconds", "peak_mib", "exit_code", "status", "leaves")
+    head = ("case", "imports", "CPU s", "MiB", "exit", "status", "leaves", "goes to (imports)")
     rows = [[*(line[key] for key in keys), _goes_to(line["parts"])] for line in found["lines"]]
     return f"{table(head, rows)}\n\none import: {found['import_seconds']:.3f} s of CPU (best of {REPEATS})"
 

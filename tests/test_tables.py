@@ -74,3 +74,20 @@ def test_threads_share_a_planner() -> None:
 
     assert len(set(answers)) == 2
     assert answers[0] == found(plan(asked(memory_margin=0.08)))
+
+
+def test_a_check_searches_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The best that a check is held against is kept with the planner, also from a plan asked before."""
+    planner = Planner(CLUSTER)
+    first = planner.plan(asked())
+    assert isinstance(first, Plan)
+
+    def never(*_: object) -> None:
+        raise AssertionError("searched again")
+
+    monkeypatch.setattr(Search, "run", never)
+    checked, again = planner.check(asked(), first.strategy), planner.plan(asked())
+
+    assert checked.best is not None and checked.best.strategy == first.strategy
+    assert checked.loss_percent == 0.0
+    assert isinstance(again, Plan) and again.strategy == first.strategy
