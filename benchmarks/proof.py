@@ -1,10 +1,11 @@
 """The search held against an exhaustive one: ``python -m benchmarks.proof [--count N] [--routes N] [--json]``
 
-Random small requests (mixtures of experts, infeasible ones, rules, deadlines; `tests/oracle`) are solved by
-the search and by trying everything; feasibility, step and counts of rows must be equal, the certificate must
-add up. For some rows with stages four exact routes must agree on the same integers: brute force over the
-option tables, a dynamic program over bottleneck and tail, CP-SAT on layers and recompute as integers (LIN),
-CP-SAT on option tables with the frontier cut (TAB). Needs the tests beside it: it runs from the tree.
+Random small requests (every objective, experts, infeasible ones, rules, limits; `tests/oracle`) are
+solved by the search and by trying everything; feasibility, step and counts of rows must be equal, the
+certificate must add up. For some rows with stages four exact routes must agree on the same integers: brute
+force over the option tables, a dynamic program over bottleneck and tail, CP-SAT on layers and recompute as
+integers (LIN), CP-SAT on option tables with the frontier cut (TAB). Needs the tests beside it: it runs from
+the tree.
 """
 
 from __future__ import annotations
@@ -12,16 +13,20 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from time import process_time
 from typing import Any
 
+from shardwise.inputs import InputError
 from shardwise.plans import Request
 from shardwise.solver.coefficients import Coefficients
 from shardwise.solver.cuts import obeying
+from shardwise.solver.fewest import fewest
 from shardwise.solver.search import Search
 from shardwise.solver.space import rows
+from shardwise.solver.tables import Tables
 
 from .routes import Routes, routes
 
@@ -33,9 +38,14 @@ PRINTED = 100
 
 
 def compared(asked: Request) -> tuple[list[str], Any, Any]:
-    """(differences, outcome of the search, answer of the exhaustive search) of one request."""
+    """(differences, outcome of the search, answer of the exhaustive search) of one request.
+
+    Where fewest cards are asked for the exhaustive search goes through every number of them.
+    """
     from oracle.brute import brute, faults  # type: ignore[import-not-found, unused-ignore]
 
+    if asked.objective.minimize == "gpus":
+        return _fewest(asked)
     outcome, answer = Search(asked).run(), brute(asked)
     found, tally = outcome.best, outcome.tally
     step, wrong = found.step_ns if found else None, []
@@ -48,6 +58,27 @@ def compared(asked: Request) -> tuple[list[str], Any, Any]:
     if sum(tally.excluded().values()) + (found is not None) != tally.rows:
         wrong.append(f"excluded {tally.excluded()} of {tally.rows} rows")
     return wrong + (faults(asked, found.strategy, found.step_ns) if found else []), outcome, answer
+
+
+def _fewest(asked: Request) -> tuple[list[str], Any, Any]:
+    """As `compared`: the number of cards and the step on them."""
+    from oracle.brute import Answer, brute  # type: ignore[import-not-found, unused-ignore]
+
+    sized, outcome = fewest(asked, None, Tables())
+    found, answer, want = outcome.best, Answer(()), None
+    for cards in range(1, asked.cluster.gpus + 1):
+        try:
+            answer = brute(asked.changed({"cluster.gpus": cards}))
+        except InputError:
+            continue
+        if answer.step_ns is not None:
+            want = cards, answer.step_ns
+            break
+    got = (sized.cluster.gpus, found.step_ns) if found else None
+    wrong = [] if got == want and outcome.proved else [f"(cards, step) {got}, exhaustive {want}"]
+    if sum(outcome.tally.excluded().values()) + (found is not None) != outcome.tally.rows:
+        wrong.append(f"excluded {outcome.tally.excluded()} of {outcome.tally.rows} rows")
+    return wrong, outcome, answer
 
 
 def agreeing(most: int) -> Iterator[tuple[int, Routes]]:
@@ -73,11 +104,13 @@ def agreeing(most: int) -> Iterator[tuple[int, Routes]]:
 def measure(count: int, most: int) -> dict[str, Any]:
     """Counts, differences by seed, the coverage line, and rows on which the routes disagree."""
     from oracle.coverage import Coverage  # type: ignore[import-not-found, unused-ignore]
-    from oracle.requests import request  # type: ignore[import-not-found, unused-ignore]
+    from oracle.requests import varied  # type: ignore[import-not-found, unused-ignore]
 
     coverage, wrong, leaves, started = Coverage(), {}, 0, process_time()
+    asked_for: Counter[str] = Counter()
     for seed in range(count):
-        asked = request(seed)
+        asked = varied(seed)
+        asked_for.update(_kinds(asked))
         differences, outcome, answer = compared(asked)
         if differences:
             wrong[seed] = differences
@@ -91,6 +124,7 @@ def measure(count: int, most: int) -> dict[str, Any]:
     return {
         "requests": count,
         "differ": len(wrong),
+        "asked_for": dict(sorted(asked_for.items())),
         "differences": wrong,
         "coverage": coverage.line(),
         "rare": coverage.rare,
@@ -102,11 +136,22 @@ def measure(count: int, most: int) -> dict[str, Any]:
     }
 
 
+def _kinds(asked: Request) -> list[str]:
+    """What a request asks for, as it is counted."""
+    limits = asked.limits
+    words = [asked.objective.minimize]
+    words += ["rules"] if asked.choose.rules else []
+    words += ["experts"] if any(kind.feed_forward.experts for kind in asked.model.kinds) else []
+    words += [name for name, value in limits if name != "memory_margin" and value is not None]
+    return words
+
+
 def text(found: dict[str, Any]) -> str:
     """The result in lines."""
     lines = [
         f"{found['requests']} requests: {found['differ']} differ from the exhaustive search",
         *(f"  seed {seed}: {'; '.join(words)}" for seed, words in found["differences"].items()),
+        f"asked for: {', '.join(f'{name} {count}' for name, count in found['asked_for'].items())}",
         found["coverage"],
         f"{found['rows_by_four_routes']} rows ({found['feasible_rows']} feasible) by four routes: "
         f"{len(found['routes_apart'])} apart",

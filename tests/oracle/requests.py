@@ -39,3 +39,22 @@ def request(seed: int) -> Request:
     if rng.random() < 0.15:
         fields["limits"]["tensor_parallel_within"] = rng.choice(("island", "node", "leaf"))
     return binding(rng, Request(**fields))
+
+
+OBJECTIVES = ("step_seconds", "usd_per_token", "gpus")
+
+
+def varied(seed: int) -> Request:
+    """The request of a seed with one of the objectives in turn, and now and then a limit on stages.
+
+    >>> [varied(seed).objective.minimize for seed in (0, 1, 2)]
+    ['step_seconds', 'usd_per_token', 'gpus']
+    """
+    rng, asked = Random(-1 - seed), request(seed)
+    limits = dict(asked.limits)
+    if rng.random() < 0.15:
+        limits["max_comm_fraction"] = round(rng.uniform(0.02, 0.5), 4)
+    if rng.random() < 0.15:
+        limits["max_uplink_bytes_per_step"] = int(10 ** rng.uniform(7, 10))
+    objective = {"minimize": OBJECTIVES[seed % len(OBJECTIVES)]}
+    return Request(**{**dict(asked), "limits": limits, "objective": objective, "origins": {}})
