@@ -18,7 +18,7 @@ from .lower import NEVER, shape_bound, time_bound
 from .options import row_options
 from .points import padded
 from .space import space
-from .stage_limits import on_stages, uplinks_can_carry
+from .stage_limits import may_keep, on_stages
 from .uniform import uniform
 from .watch import refuse_stopped
 
@@ -44,7 +44,9 @@ def feasible(request: Request) -> bool | None:
     for some in _batches(_leanest_first(strategies)):
         refuse_stopped()
         part = Coefficients(request, strategies.take(some))
-        fits = can_fit(part) & uplinks_can_carry(part)
+        if on_stages(request):
+            part = part.take(may_keep(part))
+        fits = can_fit(part)
         if deadline is not None:
             fits &= within(part, time_bound(part), limit)
         if not on_stages(request) and (np.where(fits, uniform(part), NEVER) <= limit).any():

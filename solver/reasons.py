@@ -42,6 +42,8 @@ def reasons(request: Request, conflict: tuple[Conflict, ...]) -> tuple[str, ...]
         return tuple(_host_full(request, limits))
     if "limits.max_step_seconds" in limits:
         return tuple(_too_slow(request, limits))
+    if limits.keys() & ON_STAGES:
+        return tuple(_too_talkative(request, limits))
     return tuple(_no_layout(request, limits))
 
 
@@ -205,6 +207,25 @@ def _too_slow(request: Request, limits: Limits) -> Iterator[str]:
     if found is not None:
         yield _upper(f"{head}the fastest layout that fits takes {seconds(found.step_ns):.3f} s a step")
     yield _upper(f"and because {phrase(deadline)}, no layout is in time")
+
+
+ON_STAGES = {"limits.max_comm_fraction", "limits.max_uplink_bytes_per_step"}
+
+
+def _too_talkative(request: Request, limits: Limits) -> Iterator[str]:
+    """Communication shows too much, or machines send too much: what the fastest layout does without these."""
+    told = sorted(limits.keys() & ON_STAGES)
+    free = request.changed(dict.fromkeys(told))
+    found = best(free, {})
+    head = because(limits.values(), *told)
+    if found is not None:
+        ledger = price(free, [found.strategy])[0]
+        yield _upper(
+            f"{head}in the fastest layout that fits communication shows for "
+            f"{ledger.comm_ns / ledger.step_ns:.2%} of a step and a machine sends "
+            f"{ledger.uplink_bytes / 1e9:,.3f} GB"
+        )
+    yield _upper(f"and because {' and '.join(phrase(limits[name]) for name in told)}, no layout is left")
 
 
 def _no_layout(request: Request, limits: Limits) -> Iterator[str]:

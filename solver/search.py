@@ -19,7 +19,7 @@ from .lower import NEVER, ShapeBounds, shape_bounds
 from .outcome import Entry, Outcome, Tally
 from .rules import Rule
 from .space import Space
-from .stage_limits import on_stages, uplinks_can_carry
+from .stage_limits import may_keep, on_stages
 from .tables import Priced, Tables, priced
 from .uniform import uniform
 from .watch import is_over, tell
@@ -196,12 +196,12 @@ class Search:
         even = uniform(part)
         self._lower(part, even)
         near = nearly_within(part, bounds, self.limit_ns)
+        talkative = near & ~may_keep(part)
+        near[talkative] = False
         open_rows = np.flatnonzero(near & (even >= NEVER))
         large = open_rows[~can_fit(part.take(open_rows))]
         near[large] = False
-        heavy = near & ~uplinks_can_carry(part)
-        near[heavy] = False
-        lost = len(large) + int(heavy.sum())
+        lost = len(large) + int(talkative.sum())
         entries = self._levelled(part, np.flatnonzero(near), bounds)
         kept = [entry for entry in entries if entry.bound <= self.limit_ns]
         self.tally.infeasible += lost
