@@ -139,7 +139,7 @@ def measure(count: int, most: int) -> dict[str, Any]:
 def _kinds(asked: Request) -> list[str]:
     """What a request asks for, as it is counted."""
     limits = asked.limits
-    words = [asked.objective.minimize]
+    words: list[str] = [asked.objective.minimize]
     words += ["rules"] if asked.choose.rules else []
     words += ["experts"] if any(kind.feed_forward.experts for kind in asked.model.kinds) else []
     words += [name for name, value in limits if name != "memory_margin" and value is not None]
