@@ -29,9 +29,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         _lighten()
     try:
         return _run([*(sys.argv[1:] if argv is None else argv)])
-    except KeyboardInterrupt:  # while modules load, before anything could be guarded
+    except BaseException as error:  # while modules load, before anything could be guarded
+        if not interrupts(error):
+            raise
         print("interrupted", file=sys.stderr)
         return 130
+
+
+def interrupts(error: BaseException | None) -> bool:
+    """Whether Ctrl-C is behind an error: a class that was being made wraps it in one of its own."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _run(words: list[str]) -> int:

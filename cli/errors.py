@@ -22,6 +22,8 @@ from contextlib import suppress
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, TypeGuard
 
+from . import interrupts
+
 if TYPE_CHECKING:
     from typer.exceptions import TyperException
 
@@ -54,6 +56,9 @@ def guarded(body: Callable[[], int], words: Sequence[str], commands: Sequence[st
         _drop_output()  # typer turns a closed pipe into exit 1, which is the answer NO of ours
         return PIPE
     except Exception as error:
+        if interrupts(error):
+            print("interrupted", file=sys.stderr)
+            return INTERRUPTED
         if _of_typer(error):
             return _tell_usage(error, words, commands)
         if os.environ.get("SHARDWISE_TRACEBACK"):

@@ -12,6 +12,7 @@ from time import sleep
 
 import pytest
 
+from shardwise.cli import interrupts
 from shardwise.cli.progress import state
 from shardwise.hardware import Cluster
 from shardwise.models import Training
@@ -62,6 +63,19 @@ def test_no_traceback_while_modules_load(milliseconds: int) -> None:
     process.send_signal(signal.SIGINT)
     _, told = process.communicate(timeout=60)
     assert (process.returncode, told) == (130, "interrupted\n")
+
+
+def test_an_interrupt_within_a_class_being_made() -> None:
+    """Python wraps it in an error of its own; it is still Ctrl-C."""
+
+    class Named:
+        def __set_name__(self, owner: type, name: str) -> None:
+            raise KeyboardInterrupt
+
+    with pytest.raises(BaseException) as caught:
+        type("Owner", (), {"named": Named()})
+    assert interrupts(caught.value)
+    assert not interrupts(ValueError("no"))
 
 
 @pytest.mark.parametrize("after", [2, 3])
