@@ -14,8 +14,11 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
 
 __all__ = ["main"]
 
@@ -28,12 +31,41 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is None:
         _lighten()
     try:
-        return _run([*(sys.argv[1:] if argv is None else argv)])
+        with _leaving_imports():
+            return _run([*(sys.argv[1:] if argv is None else argv)])
     except BaseException as error:  # while modules load, before anything could be guarded
         if not interrupts(error):
             raise
         print("interrupted", file=sys.stderr)
         return 130
+
+
+@contextmanager
+def _leaving_imports() -> Iterator[None]:
+    """Ctrl-C while a module loads ends the process at once: nothing is half done, and what Python's import
+    does with an exception is not always to pass it on. Where someone else handles Ctrl-C, they do.
+    """
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    try:
+        signal.signal(signal.SIGINT, _leave)
+    except ValueError:  # not in the main thread
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            os.write(2, b"interrupted\n")
+            os._exit(130)
+        frame = frame.f_back
+    raise KeyboardInterrupt
 
 
 def interrupts(error: BaseException | None) -> bool:
