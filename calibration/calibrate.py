@@ -50,7 +50,7 @@ def calibrate(steps: Sequence[MeasuredStep], name: str, date: str) -> Calibrated
     told = _settled(Fit.start(rows, [u for u, yes in zip(fit.unknowns, known, strict=True) if yes]))
     left_out = _left_out(told)
     before = np.abs(rows.seconds({}) / rows.measured - 1.0)
-    if np.median(left_out) > np.median(before):
+    if np.mean(left_out) > np.mean(before):
         told, left_out, known = Fit.start(rows, ()), before, np.zeros(len(known), dtype=np.bool_)
     site = Site(
         name=name,
