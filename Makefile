@@ -5,6 +5,7 @@ CLIENTS := .venv-clients
 E2E := .venv-e2e
 WHEEL := .venv-wheel
 MEGATRON := 0.19.0
+WORKERS := -n auto --maxprocesses 8
 
 .PHONY: demo test check test-clients test-e2e slurm wheel-test clean
 
@@ -23,7 +24,7 @@ demo: $(VENV)/installed
 	@ls -1 demo
 
 test: $(VENV)/dev
-	$(VENV)/bin/python -m pytest tests -m 'not clients and not e2e'
+	$(VENV)/bin/python -m pytest tests -m 'not clients and not e2e' $(WORKERS)
 	$(VENV)/bin/python -m pytest --doctest-modules --pyargs $(addprefix shardwise.,calibration cli costs hardware inputs launch models plans runs solver) shardwise
 
 check: $(VENV)/dev
@@ -38,7 +39,7 @@ wheel-test: $(VENV)/dev
 	rm -rf build dist $(WHEEL)
 	$(VENV)/bin/python -m build --outdir dist . >/dev/null
 	$(PYTHON) -m venv $(WHEEL)
-	$(WHEEL)/bin/python -m pip install --quiet dist/*.whl pytest hypothesis
+	$(WHEEL)/bin/python -m pip install --quiet dist/*.whl pytest pytest-xdist hypothesis
 	sh scripts/test_wheel.sh $(CURDIR)/$(WHEEL)
 
 $(CLIENTS)/installed: pyproject.toml

@@ -14,4 +14,4 @@ import shardwise
 assert not shardwise.__file__.startswith(sys.argv[1] + "/src"), shardwise.__file__
 PY
 "$venv/bin/shardwise" --help >/dev/null
-"$venv/bin/python" -m pytest tests -m 'not clients and not tree and not slow and not e2e'
+"$venv/bin/python" -m pytest tests -m 'not clients and not tree and not slow and not e2e' -n auto --maxprocesses 8

@@ -24,7 +24,8 @@ from shardwise.solver.search import Search
 from shardwise.solver.watch import Watch, stopped, watched
 
 PROGRAM = """
-import sys, shardwise.cli as cli
+import signal, sys, shardwise.cli as cli
+signal.signal(signal.SIGINT, signal.default_int_handler)
 run = cli._run
 def ready(words):
     print(">", flush=True, file=sys.stderr)
@@ -32,7 +33,7 @@ def ready(words):
 cli._run = ready
 sys.exit(cli.main())
 """
-"""The command line in a process that says when it is there."""
+"""The command line in a process that says when it is there, and hears Ctrl-C though its parent may not."""
 
 ASK = (
     *("plan", "gpt3-175b", "--cluster", "dgx-a100-80gb", "--nodes", "16"),
