@@ -103,7 +103,9 @@ def refused(made: Emitted, voice: Voice) -> int:
     voice.data(paragraph(f"{made.target} cannot write this plan", "  × ", "    "))
     voice.data(paragraph(f"{why.field} is {why.value}: {why.reason}", "  ╰─▶ ", "      "))
     if best is not None:
-        voice.data(f"  the best {why.backend} plan takes {seconds(best.time.step_seconds)} a step:")
+        voice.data(f"  the best {best.strategy.backend} plan takes {seconds(best.time.step_seconds)} a step:")
         voice.data(items(knobs(best.strategy), "    "))
-        voice.hint(f"shardwise plan with --set backend={why.backend} --emit {made.target} writes it")
+        voice.hint(
+            f"shardwise plan with --set backend={best.strategy.backend} --emit {made.target} writes it"
+        )
     return NO

@@ -65,7 +65,8 @@ def plan(
 
 def _searched(request: Request, limit: float | None, target: str | None, voice: Voice) -> Outcome:
     """The outcome of the search; imported here so that bad input is told without loading the solver."""
-    from ..launch import backend_of, targets, writable_by
+    from ..launch import backends_of, targets, writable_by
+    from ..models.strategy import BACKENDS
 
     if target is None:
         from ..solver import plan as search
@@ -73,9 +74,9 @@ def _searched(request: Request, limit: float | None, target: str | None, voice: 
 
         return search(request, time_limit=limit, writers=writable_by, tables=Tables())
     _known_target(target, targets())
-    backend = backend_of(target)
-    if request.choose.backend is None and backend is not None:
-        voice.note(f"searching layouts of {backend} only, for --emit {target}")
+    written = backends_of(target)
+    if request.choose.backend is None and len(written) < len(BACKENDS):
+        voice.note(f"searching layouts of {' and '.join(written)} only, for --emit {target}")
     return searched_for(request, target, f"--emit {target}", limit)
 
 

@@ -22,14 +22,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .emission import backend_of, emit, narrowings, refusal, targets, writable_by
+    from .emission import backends_of, emit, narrowings, refusal, targets, writable_by
     from .read import read_config
     from .refused import Objection, Refused
 
 __all__ = [
     "Objection",
     "Refused",
-    "backend_of",
+    "backends_of",
     "emit",
     "narrowings",
     "read_config",

@@ -98,6 +98,14 @@ class Bundle:
             found |= document.values["assumes"]
         return found
 
+    def variable(self, name: str) -> Given | None:
+        """What a script sets an environment variable to; the last script wins."""
+        for document in reversed(self._scripts()):
+            value = document.values["environment"].get(name)
+            if value is not None:
+                return Given(value, document.where(f"environment.{name}"))
+        return None
+
     def number(self, *names: str) -> int | None:
         """The whole number a flag is given; None where it is not there or comes from outside the script."""
         given = self.argument(*names)

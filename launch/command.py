@@ -10,6 +10,7 @@ from .environment import deepspeed_env, settings
 from .label import label
 from .megatron.constants import edits
 from .shape import Shape, shape
+from .transformers.variables import variables
 
 FILE = "launch.sh"
 HOSTFILE = "hostfile"
@@ -87,8 +88,10 @@ def transformers(plan: Plan) -> dict[str, str]:
     """`launch.sh` with torchrun and the file of the trainer's arguments."""
     needed, command = _torchrun(plan)
     command += ['"$script" training_arguments.json']
-    setup = ('script="$(realpath "${TRAIN_SCRIPT:-train.py}")"', 'cd "$here"')
-    return {FILE: _script(plan, _note(shape(plan)), needed, command, ("software_stack",), setup)}
+    exports = (f"export {name}={value}" for name, value in variables(plan.strategy).items())
+    setup = ('script="$(realpath "${TRAIN_SCRIPT:-train.py}")"', 'cd "$here"', *exports)
+    assumed = ("loss_kernel",) if plan.strategy.backend == "fsdp" else ()
+    return {FILE: _script(plan, _note(shape(plan)), needed, command, (*assumed, "software_stack"), setup)}
 
 
 def fsdp(plan: Plan) -> dict[str, str]:

@@ -19,9 +19,9 @@ def targets() -> tuple[str, ...]:
     return tuple(TARGETS)
 
 
-def backend_of(target: str) -> BackendName | None:
-    """The backend whose plans `target` writes; None where it writes those of all."""
-    return _target(target).backend
+def backends_of(target: str) -> tuple[BackendName, ...]:
+    """The backends whose plans `target` writes, the usual one first."""
+    return _target(target).backends
 
 
 def narrowings(target: str) -> tuple[dict[str, object], ...]:
@@ -60,7 +60,8 @@ def emit(plan: Plan, target: str, beside: Mapping[str, str] | None = None) -> di
         or next(ways.objections(plan, target), None)
     )
     if objection is not None:
-        raise Refused(target, chosen.backend or plan.strategy.backend, objection)
+        own = plan.strategy.backend
+        raise Refused(target, own if own in chosen.backends else chosen.backends[0], objection)
     _whole_batch(plan)
     from .folder import folder
 

@@ -104,11 +104,30 @@ def _transformers(plan: Plan) -> Iterator[str]:
         "its own arguments (model, data) to `training_arguments.json`."
     )
     yield "The learning rate and its companions are placeholders of your recipe, not decisions of the plan."
+    yield from _trainer_fsdp(plan) if plan.strategy.backend == "fsdp" else _trainer_deepspeed()
+
+
+def _trainer_deepspeed() -> Iterator[str]:
     yield "Bucket sizes stay numbers in the DeepSpeed file: `auto` would take them from the hidden width."
     yield (
         "Make the `TrainingArguments` before the model: then ZeRO stage 3 loads it in pieces, and no rank "
         "holds all of it."
     )
+
+
+def _trainer_fsdp(plan: Plan) -> Iterator[str]:
+    yield (
+        "Make the `TrainingArguments` before the model: then one rank of a machine loads it, and the others "
+        f"wait for their shards; load it in {_loaded(plan.request)}."
+    )
+    yield (
+        "The plan prices the loss as `cross_entropy(logits, next_tokens)` on labels you shift: hand the "
+        "`Trainer` a `compute_loss_func` that does so; the model's own loss keeps more copies of the logits."
+    )
+    if plan.strategy.shard_group_size < plan.strategy.data_parallel:
+        yield "The mesh of replicas stands in `launch.sh`, as variables of Accelerate: no JSON can hold it."
+    if plan.request.training.optimizer == "adamw-8bit":
+        yield "`adamw_torch_8bit` needs torchao (not run in our tests)."
 
 
 def _torchtitan(plan: Plan) -> Iterator[str]:

@@ -16,8 +16,10 @@ from .documents import Document
 from .fsdp import read as fsdp
 from .megatron import read as megatron
 from .torchtitan import read as torchtitan
+from .trainer import Trainer
+from .transformers import read as transformers
 
-ORDER: tuple[Client, ...] = ("megatron", "torchtitan", "fsdp", "accelerate", "deepspeed")
+ORDER: tuple[Client, ...] = ("megatron", "torchtitan", "fsdp", "accelerate", "deepspeed", "transformers")
 """Clients whose files hold a layout, in the order they are looked for."""
 
 NUMBERS = {"micro_batch_size", "gradient_accumulation_steps"}
@@ -38,10 +40,13 @@ def read_config(documents: Sequence[Document], request: Request) -> Read:
     choices the ledger has no price for.
     """
     bundle = Bundle(documents)
-    client = next((name for name in ORDER if bundle.of(name) is not None), None)
+    client = next((name for name in ORDER if _holds(bundle, name)), None)
     if client is None:
         names = ", ".join(document.name for document in documents)
-        reason = "no configuration of DeepSpeed, Accelerate, Megatron-LM, torchtitan or our FSDP module"
+        reason = (
+            "no configuration of DeepSpeed, Accelerate, the Hugging Face trainer's FSDP, Megatron-LM, "
+            "torchtitan or our FSDP module"
+        )
         raise InputError("config", names or "nothing", "--config", reason, code="bad-file")
     file = bundle.of(client)
     assert file is not None
@@ -52,6 +57,13 @@ def read_config(documents: Sequence[Document], request: Request) -> Read:
     )
     _same_batch(strategy, request, file)
     return Read(strategy, client, file)
+
+
+def _holds(bundle: Bundle, client: Client) -> bool:
+    """Whether a file of `client` holds a layout; arguments of the trainer do where they switch FSDP on."""
+    if bundle.of(client) is None:
+        return False
+    return client != "transformers" or transformers.shards(Trainer(bundle))
 
 
 def _counted(value: str) -> int | str:
@@ -68,6 +80,8 @@ def _fields(client: Client, bundle: Bundle, file: Document, request: Request) ->
         return fsdp.fields(file, model.layers)
     if client == "accelerate":
         return accelerate.fields(bundle, file, cards, request.cluster.node.gpus)
+    if client == "transformers":
+        return transformers.fields(bundle, file, cards, request.cluster.node.gpus)
     return deepspeed.fields(bundle, file, cards)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from ..models.strategy import BackendName, Strategy
+from ..models.strategy import BACKENDS, BackendName, Strategy
 from ..models.transformer import Transformer
 from ..plans.plan import Plan
 from . import accelerate, command, deepspeed, fsdp, megatron, slurm, torchtitan, transformers
@@ -26,14 +26,14 @@ def _any_training(plan: Plan) -> Iterator[Objection]:
 class Target:
     """One client.
 
-    `backend` is None where plans of every backend are written. `proof` says what our tests do with such
-    files, with the releases of `packages`. Under each of
-    `narrowings` a search finds plans that the client can mostly write; they exclude each other.
+    `backends` are those whose plans are written, the usual one first. `proof` says what our tests do with
+    such files, with the releases of `packages`. Under each of `narrowings` a search finds plans that the
+    client can mostly write; they exclude each other.
     `training` are objections to the optimizer or the sequence of a plan.
     """
 
     name: str
-    backend: BackendName | None
+    backends: tuple[BackendName, ...]
     objections: Callable[[Strategy, Transformer], Iterator[Objection]]
     write: Callable[[Plan], dict[str, str]]
     launch: Callable[[Plan], dict[str, str]]
@@ -57,6 +57,9 @@ _UNCUT: Narrowing = {
     "offload_params": "none",
 }
 
+_WHOLE: tuple[Narrowing, ...] = ({**_UNCUT, "recompute": "none"}, {**_UNCUT, "recompute": "full"})
+"""FSDP plans that Accelerate takes: layers alike."""
+
 _TOGETHER: Narrowing = {"offload_optimizer": "none", "offload_params": "none"}
 
 TARGETS = {
@@ -64,7 +67,7 @@ TARGETS = {
     for target in (
         Target(
             "deepspeed",
-            "deepspeed",
+            ("deepspeed",),
             deepspeed.objections,
             writer("deepspeed"),
             command.deepspeed,
@@ -75,7 +78,7 @@ TARGETS = {
         ),
         Target(
             "fsdp",
-            "fsdp",
+            ("fsdp",),
             fsdp.objections,
             writer("fsdp"),
             command.fsdp,
@@ -85,17 +88,17 @@ TARGETS = {
         ),
         Target(
             "accelerate",
-            "fsdp",
+            ("fsdp",),
             accelerate.objections,
             writer("accelerate"),
             command.accelerate,
             "loaded, not trained, in our tests",
             ("accelerate", "torch", "transformers"),
-            ({**_UNCUT, "recompute": "none"}, {**_UNCUT, "recompute": "full"}),
+            _WHOLE,
         ),
         Target(
             "megatron",
-            "megatron",
+            ("megatron",),
             megatron.objections,
             writer("megatron"),
             command.megatron,
@@ -106,18 +109,18 @@ TARGETS = {
         ),
         Target(
             "transformers",
-            "deepspeed",
+            ("deepspeed", "fsdp"),
             transformers.objections,
             writer("transformers"),
             command.transformers,
             "loaded in our tests",
-            ("transformers", "deepspeed", "torch"),
-            ({"backend": "deepspeed"},),
+            ("transformers", "accelerate", "deepspeed", "torch"),
+            ({"backend": "deepspeed"}, *_WHOLE),
             transformers.training_objections,
         ),
         Target(
             "torchtitan",
-            "fsdp",
+            ("fsdp",),
             torchtitan.objections,
             writer("torchtitan"),
             command.torchtitan,
@@ -131,7 +134,7 @@ TARGETS = {
         ),
         Target(
             "slurm",
-            None,
+            BACKENDS,
             slurm.objections,
             slurm.write_all,
             _nothing,

@@ -44,6 +44,12 @@ class Trainer:
         found: Any = self.argument(name)
         return found is not None and str(found.value).lower() in TRUE
 
+    @property
+    def recomputes(self) -> bool:
+        """Whether the model recomputes its layers; `gradient_checkpointing` is the older name."""
+        newer = self.argument("activation_checkpointing")
+        return self.switch("gradient_checkpointing" if newer is None else "activation_checkpointing")
+
     def micro_batch(self, where: str) -> int:
         """Sequences a card and pass, which `auto` at `where` stands for."""
         if not self.given:

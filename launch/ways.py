@@ -12,12 +12,13 @@ from ..plans.plan import Plan
 from .refused import Objection
 from .releases import tested_with
 
+FLOAT32 = "Accelerate makes trained weights float32 under mixed precision"
+"""Why a plan without float32 weights is none of Accelerate, nor of the trainer, which shards through it."""
+
 _TITAN = "torchtitan's configurations train every parameter of one model"
 
 CANNOT: dict[str, dict[str, str]] = {
-    "accelerate": {
-        "master_weights": "Accelerate makes trained weights float32 under mixed precision",
-    },
+    "accelerate": {"master_weights": FLOAT32},
     "torchtitan": {
         "trainable": _TITAN,
         "frozen": _TITAN,

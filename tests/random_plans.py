@@ -22,7 +22,7 @@ def random_plans(target: str, number: int, seed: int = 0) -> Iterator[Plan]:
     dice = random.Random(f"{target} {seed}")
     while number:
         model = _model(dice, target)
-        strategy, training = _strategy(dice, target, model)
+        strategy, training = _strategy(dice, _kind(dice, target, number), target, model)
         if refusal(strategy, model, target) is None:
             machine = "dgx-b200" if strategy.precision == "mxfp8" else "dgx-h100"
             cluster = Cluster.of_gpus(machine, strategy.world)
@@ -41,14 +41,22 @@ def _model(dice: random.Random, target: str) -> Transformer:
     return tiny() if name == "tiny" else Transformer.preset(name)
 
 
-def _strategy(dice: random.Random, target: str, model: Transformer) -> tuple[Strategy, dict[str, Any]]:
+def _kind(dice: random.Random, target: str, number: int) -> str:
+    """The backend of the next plan; those of the trainer take turns."""
+    if target == "slurm":
+        return dice.choice(["deepspeed", "fsdp", "megatron"])
+    if target == "transformers":
+        return ("deepspeed", "fsdp")[number % 2]
+    return {"accelerate": "fsdp", "torchtitan": "fsdp"}.get(target, target)
+
+
+def _strategy(
+    dice: random.Random, kind: str, target: str, model: Transformer
+) -> tuple[Strategy, dict[str, Any]]:
     training = {"optimizer": dice.choice(["adamw", "adamw", "sgd"]), "sequence": dice.choice([512, 2048])}
     if target in ("torchtitan", "fsdp", "accelerate"):
         training["optimizer"] = "adamw"
     draw = {"deepspeed": _deepspeed, "fsdp": _fsdp, "megatron": _megatron}
-    kind = {"transformers": "deepspeed", "accelerate": "fsdp", "torchtitan": "fsdp"}.get(target, target)
-    if kind == "slurm":
-        kind = dice.choice(list(draw))
     return draw[kind](dice, model), training
 
 

@@ -16,6 +16,7 @@ from shardwise.inputs import InputError
 from shardwise.launch import Refused, emit, narrowings, releases, targets, writable_by
 from shardwise.launch.target import TARGETS
 from shardwise.models import Stage, Strategy
+from shardwise.models.strategy import BACKENDS
 from shardwise.plans import Request, read_plan
 
 GOLDEN = Path(__file__).parent / "data" / "launch"
@@ -56,6 +57,18 @@ FOLDERS: dict[str, tuple[str, Strategy]] = {
             2, 16, offload_optimizer="cpu", loss_kernel="chunked", gradient_accumulation_steps=4,
             stages=stage(recompute_full_layers=4, offloaded_layers=4),
         ),
+    ),
+    "transformers_fsdp_two_machines": (
+        "transformers",
+        fsdp(
+            3, 16, shard_group_size=8, gradient_dtype="bf16", gradient_accumulation_steps=4,
+            software_stack="fsdp-compile-2024", stages=stage(recompute_full_layers=4),
+        ),
+    ),
+    "transformers_fsdp_offloaded": (
+        "transformers",
+        fsdp(2, 8, gradient_dtype="bf16", offload_optimizer="cpu", offload_params="cpu",
+             stages=stage(offloaded_layers=4)),
     ),
     "slurm_fsdp_two_machines": ("slurm", fsdp(3, 16, shard_group_size=8)),
     "slurm_deepspeed_two_machines": ("slurm", deepspeed(1, 16)),
@@ -179,7 +192,7 @@ def test_the_targets_are_seven() -> None:
 
 @pytest.mark.parametrize("target", targets())
 def test_narrowings_are_values_of_choose(target: str) -> None:
-    """A request takes each, and they are of the target's backend and exclude each other."""
+    """A request takes each, they are of the target's backends, of each one, and exclude each other."""
     request = plan(fsdp(3, 8)).request
     narrowed = []
     for narrowing in narrowings(target):
@@ -187,8 +200,8 @@ def test_narrowings_are_values_of_choose(target: str) -> None:
         narrowed.append(request.changed(changes, origin="test"))
 
     assert narrowed and all(isinstance(each, Request) for each in narrowed)
-    backend = TARGETS[target].backend
-    assert all(each.choose.backend == (None if backend is None else (backend,)) for each in narrowed)
+    chosen = {name for each in narrowed for name in each.choose.backend or BACKENDS}
+    assert chosen == set(TARGETS[target].backends)
     assert len({each.inputs_hash() for each in narrowed}) == len(narrowed)
 
 
@@ -205,7 +218,7 @@ def test_accelerate_is_searched_with_and_without_recomputation() -> None:
     [
         (deepspeed(3, 8), ("deepspeed", "transformers", "slurm")),
         (fsdp(3, 8), ("fsdp", "slurm")),
-        (fsdp(3, 8, gradient_dtype="bf16"), ("fsdp", "accelerate", "slurm")),
+        (fsdp(3, 8, gradient_dtype="bf16"), ("fsdp", "accelerate", "transformers", "slurm")),
         (megatron(1, 8), ("megatron", "slurm")),
         (megatron(1, 8, loss_kernel="chunked"), ()),
     ],

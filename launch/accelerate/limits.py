@@ -1,4 +1,4 @@
-"""What Accelerate's FSDP2 configuration cannot express of an FSDP plan."""
+"""What Accelerate's FSDP2 plugin cannot express of an FSDP plan, whichever file sets it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ..refused import Objection
 
 
 def objections(strategy: Strategy, model: Transformer) -> Iterator[Objection]:
-    """Each choice that the YAML cannot carry: those of the FSDP module, and its own."""
+    """Each choice that the plugin cannot carry: those of the FSDP module, and its own."""
     yield from module_objections(strategy, model)
     if strategy.tensor_parallel > 1:
-        reason = "the YAML holds no plan to cut the layers of a model; the module of --to fsdp does"
+        reason = "Accelerate takes no plan to cut the layers of a model; the module of --to fsdp does"
         yield Objection("tensor_parallel", strategy.tensor_parallel, reason)
     if family(model.family) is None:
         known = ", ".join(sorted(families()))
@@ -25,20 +25,19 @@ def objections(strategy: Strategy, model: Transformer) -> Iterator[Objection]:
         reason = f"Accelerate reduces gradients in the compute type, {strategy.precision}"
         yield Objection("gradient_dtype", strategy.gradient_dtype, reason)
     if strategy.loss_kernel == "compiled":
-        yield Objection(
-            "loss_kernel", "compiled", "the YAML compiles layers, not the loss of a training script"
-        )
+        reason = "Accelerate compiles layers, not the loss of a training script"
+        yield Objection("loss_kernel", "compiled", reason)
     yield from _layers(strategy)
 
 
 def _layers(strategy: Strategy) -> Iterator[Objection]:
     stage = strategy.stages[0]
     if stage.recompute_selective_layers:
-        reason = "fsdp_activation_checkpointing has no selective kind"
+        reason = "activation_checkpointing of Accelerate's FSDP has no selective kind"
         yield Objection("recompute_selective_layers", stage.recompute_selective_layers, reason)
     if stage.recompute_full_layers not in (0, stage.layers):
-        reason = "fsdp_activation_checkpointing is on for all layers or for none"
+        reason = "activation_checkpointing of Accelerate's FSDP is on for all layers or for none"
         yield Objection("recompute_full_layers", stage.recompute_full_layers, reason)
     if stage.offloaded_layers != (stage.layers if strategy.offload_params != "none" else 0):
-        reason = "fsdp_offload_params is on for all layers or for none"
+        reason = "Accelerate offloads all layers or none"
         yield Objection("offloaded_layers", stage.offloaded_layers, reason)

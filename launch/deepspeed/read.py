@@ -121,5 +121,5 @@ def _place(file: Document, block: str) -> str:
 def _recomputes(file: Document, trainer: Trainer) -> bool:
     """The trainer's switch where its arguments are there, else the block that we write for it."""
     if trainer.given:
-        return trainer.switch("gradient_checkpointing")
+        return trainer.recomputes
     return isinstance(file.get("activation_checkpointing.number_checkpoints"), int)

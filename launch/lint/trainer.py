@@ -9,6 +9,7 @@ from typing import Any
 from ..bundle import Bundle
 from ..documents import Document
 from ..trainer import Trainer
+from .accelerate import layer_class
 from .finding import Finding, at
 from .keys import facts
 
@@ -24,6 +25,9 @@ SHARED: dict[str, tuple[str, Any]] = {
 }
 """Keys the trainer compares with its own arguments, and their defaults (transformers 5.24.0)."""
 
+ON, OFF = {"true", "1", "yes"}, {"false", "0", "no", "none"}
+"""The newer spelling of `fsdp`, a switch."""
+
 SIMILAR = 0.88
 """How alike a name and a known one are where it is a slip (difflib's ratio)."""
 
@@ -32,6 +36,7 @@ def findings(bundle: Bundle, document: Document) -> Iterator[Finding]:
     """All rules of this client."""
     yield from _names(document)
     yield from _twice(bundle, document)
+    yield from _engines(document)
     yield from _fsdp(document)
 
 
@@ -89,14 +94,35 @@ def _twice(bundle: Bundle, document: Document) -> Iterator[Finding]:
     trainer = Trainer(bundle)
     config = document.values.get("fsdp_config")
     inner = isinstance(config, dict) and config.get("activation_checkpointing") in (True, "true")
-    if inner and trainer.switch("gradient_checkpointing"):
+    if inner and trainer.recomputes:
+        newer = trainer.argument("activation_checkpointing") is not None
+        path = "activation_checkpointing" if newer else "gradient_checkpointing"
         message = "layers are recomputed twice: by the trainer and by FSDP"
-        path = "gradient_checkpointing"
-        yield at(document, path, "recomputed-twice", message, "gradient_checkpointing: false")
+        yield at(document, path, "recomputed-twice", message, f"{path}: false")
     if trainer.switch("bf16") and trainer.switch("fp16"):
         prefix = "arguments." if document.kind == "script" else ""
         message = "bf16 and fp16 exclude each other"
         yield at(document, f"{prefix}fp16", "two-precisions", message, "take fp16 away")
+
+
+def _engines(document: Document) -> Iterator[Finding]:
+    """Words of `fsdp`, and DeepSpeed beside it."""
+    given = document.values["arguments"] if document.kind == "script" else document.values
+    path = "arguments.fsdp" if document.kind == "script" else "fsdp"
+    said = given.get("fsdp")
+    listed = said if isinstance(said, list) else [said]
+    words = " ".join(str(each).lower() for each in listed).split()
+    if said in (None, False, "") or set(words) & OFF:
+        return
+    if given.get("deepspeed"):
+        message = "fsdp and deepspeed exclude each other: the trainer refuses to start"
+        yield at(document, path, "two-engines", message, "take one of them away")
+    known = facts("transformers")["fsdp_words"]
+    for word in words:
+        if word not in known and word not in ON:
+            close = get_close_matches(word, known, n=1, cutoff=0.0)[0]
+            message = f"{word[:40]} is no word of fsdp: the trainer refuses to start"
+            yield at(document, path, "unknown-word", message, f"did you mean {close}?")
 
 
 def _fsdp(document: Document) -> Iterator[Finding]:
@@ -104,8 +130,14 @@ def _fsdp(document: Document) -> Iterator[Finding]:
     if not isinstance(config, dict):
         return
     known = facts("transformers")["fsdp"]
+    second = str(config.get("version", config.get("fsdp_version"))) == "2"
     for key in config:
-        if key.removeprefix("fsdp_") not in known:
+        bare, path = key.removeprefix("fsdp_"), f"fsdp_config.{key}"
+        if bare not in known:
             close = get_close_matches(key, known, n=1, cutoff=0.0)[0]
-            message = f"fsdp_config.{key} is ignored by the trainer"
-            yield at(document, f"fsdp_config.{key}", "unknown-key", message, f"did you mean {close}?")
+            message = f"{path} is ignored by the trainer"
+            yield at(document, path, "unknown-key", message, f"did you mean {close}?")
+        elif bare in facts("transformers")["fsdp1"] and second:
+            message = f"{key} does nothing under version 2"
+            yield at(document, path, "no-effect", message, "take it away")
+    yield from layer_class(document, "fsdp_config.transformer_layer_cls_to_wrap")

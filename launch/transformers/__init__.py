@@ -1,5 +1,5 @@
-"""Hugging Face `Trainer`: `training_arguments.json` beside the `auto` dialect of DeepSpeed's file."""
+"""Hugging Face `Trainer`: `training_arguments.json`, for DeepSpeed beside the `auto` dialect of its file."""
 
-from ..deepspeed.limits import objections, training_objections
+from .limits import objections, training_objections
 
 __all__ = ["objections", "training_objections"]

@@ -1,0 +1,38 @@
+"""What the arguments of the Hugging Face trainer cannot express, of DeepSpeed and of FSDP plans."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...models.strategy import Strategy
+from ...models.transformer import Transformer
+from ...plans.plan import Plan
+from .. import accelerate, deepspeed
+from ..refused import Objection
+from ..ways import FLOAT32
+from .optimizers import OPTIMIZERS
+
+
+def objections(strategy: Strategy, model: Transformer) -> Iterator[Objection]:
+    """Those of DeepSpeed's file; for FSDP those of Accelerate, through which the trainer shards."""
+    if strategy.backend == "deepspeed":
+        yield from deepspeed.objections(strategy, model)
+    elif strategy.backend == "fsdp":
+        yield from accelerate.objections(strategy, model)
+    else:
+        reason = "only plans made for backend deepspeed or fsdp can be written"
+        yield Objection("backend", strategy.backend, reason)
+
+
+def training_objections(plan: Plan) -> Iterator[Objection]:
+    """Optimizers that neither DeepSpeed's file nor `optim` names, and weights without a float32 copy."""
+    if plan.strategy.backend == "deepspeed":
+        yield from deepspeed.training_objections(plan)
+        return
+    training = plan.request.training
+    if training.optimizer not in OPTIMIZERS:
+        named = ", ".join(OPTIMIZERS)
+        reason = f"`optim` names no such optimizer that steps the shards of FSDP2; it does for {named}"
+        yield Objection("training.optimizer", training.optimizer, reason)
+    if not training.master_weights:
+        yield Objection("training.master_weights", False, FLOAT32)
