@@ -16,11 +16,16 @@ def settings(plan: Plan) -> dict[str, str]:
     (`CUDA_DEVICE_MAX_CONNECTIONS`). Machines that share one NVLink domain need nothing: NCCL finds it by
     itself (2.21 and later, src/init.cc: MNNVL_ENABLE is 2, as the hardware allows). Where the cards of an
     island are not numbered one after another, ranks visit them island by island (`CUDA_VISIBLE_DEVICES`;
-    the deepspeed launcher sets that itself).
+    the deepspeed launcher sets that itself). An optimizer on the host steps with all threads of its rank, of
+    which torchrun and Accelerate give one where nothing is said (torch 2.13.0, distributed/run.py), and the
+    deepspeed launcher as many as there are cores, to each rank (`OMP_NUM_THREADS`).
     """
     found = {"PYTORCH_CUDA_ALLOC_CONF": ALLOCATOR}
     if plan.strategy.backend == "megatron":
         found["CUDA_DEVICE_MAX_CONNECTIONS"] = "1"
+    if plan.strategy.offload_optimizer != "none":
+        node = plan.request.cluster.node
+        found["OMP_NUM_THREADS"] = str(max(1, node.cpu_cores // node.gpus))
     order = plan.request.cluster.node.card_order
     if order and plan.strategy.backend != "deepspeed" and shape(plan).cards == len(order):
         found["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, order))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from plans_by_hand import deepspeed, fsdp, megatron, plan, stage, tiny
+from random_plans import random_plans
 
 from shardwise.hardware import Cluster
 from shardwise.inputs import InputError
@@ -19,6 +20,7 @@ from shardwise.models import Stage, Strategy
 from shardwise.models.strategy import BACKENDS
 from shardwise.plans import Request, read_plan
 
+SHARE = 'export OMP_NUM_THREADS="${OMP_NUM_THREADS:-14}"'
 GOLDEN = Path(__file__).parent / "data" / "launch"
 FOLDERS: dict[str, tuple[str, Strategy]] = {
     "deepspeed_zero3_two_machines": (
@@ -181,6 +183,16 @@ def test_a_world_that_leaves_a_machine_half_empty_is_refused() -> None:
 
     with pytest.raises(InputError, match="12 ranks do not fill machines of 8 cards"):
         emit(made, "fsdp")
+
+
+@pytest.mark.parametrize("target", ["deepspeed", "fsdp", "accelerate", "megatron", "transformers"])
+def test_an_optimizer_on_the_host_has_its_share_of_the_cores(target: str) -> None:
+    """112 cores among 8 cards; without offload nothing is said."""
+    made = [made for made in random_plans(target, 40, seed=5) if made.request.cluster.node.cpu_cores == 112]
+    lines = [(each, emit(each, target)["launch.sh"].count(SHARE)) for each in made]
+
+    assert {count for _, count in lines} == {0, 1}
+    assert all(count == (each.strategy.offload_optimizer != "none") for each, count in lines)
 
 
 def test_the_targets_are_seven() -> None:
