@@ -120,10 +120,11 @@ def _trainer_fsdp(plan: Plan) -> Iterator[str]:
         "Make the `TrainingArguments` before the model: then one rank of a machine loads it, and the others "
         f"wait for their shards; load it in {_loaded(plan.request)}."
     )
-    yield (
-        "The plan prices the loss as `cross_entropy(logits, next_tokens)` on labels you shift: hand the "
-        "`Trainer` a `compute_loss_func` that does so; the model's own loss keeps more copies of the logits."
-    )
+    if plan.strategy.loss_kernel == "eager":
+        yield (
+            "The plan prices the loss as `cross_entropy(logits, next_tokens)` on labels you shift: hand the "
+            "`Trainer` a `compute_loss_func` that does so; the model's own loss keeps more copies of them."
+        )
     if plan.strategy.shard_group_size < plan.strategy.data_parallel:
         yield "The mesh of replicas stands in `launch.sh`, as variables of Accelerate: no JSON can hold it."
     if plan.request.training.optimizer == "adamw-8bit":

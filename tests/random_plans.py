@@ -112,7 +112,7 @@ def _fsdp(dice: random.Random, model: Transformer) -> Strategy:
         precision=precision,
         gradient_dtype=gradients,
         software_stack=dice.choice(["fsdp-eager-2023", "fsdp-compile-2024", "composer-fsdp-2023"]),
-        loss_kernel=dice.choice(["eager", "compiled"]),
+        loss_kernel=dice.choice(["eager", "compiled", "hf-eager", "chunked"]),
         offload_optimizer=place,
         offload_params=place,
         stages=(

@@ -98,6 +98,15 @@ def test_optim_names_the_optimizer(optimizer: str, named: str) -> None:
     assert arguments(plan(deepspeed(3, 8))).optim is None
 
 
+@pytest.mark.parametrize(("loss", "liger"), [("chunked", True), ("hf-eager", False), ("eager", False)])
+def test_liger_s_loss_and_the_model_s_own_are_written(loss: str, liger: bool) -> None:
+    """Only a loss of the script's own needs a word in the README."""
+    made = plan(fsdp(3, 8, loss_kernel=loss, **BF16))
+
+    assert arguments(made).use_liger_kernel is liger
+    assert ("compute_loss_func" in emit(made, "transformers")["README.md"]) == (loss == "eager")
+
+
 def test_gradients_are_reduced_after_each_micro_batch_unless_the_job_says_otherwise() -> None:
     """The trainer keeps whole gradients until told."""
     assert arguments(plan(GOOD)).accelerator_config is not None

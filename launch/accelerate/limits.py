@@ -7,13 +7,21 @@ from collections.abc import Iterator
 from ...models.strategy import Strategy
 from ...models.transformer import Transformer
 from ..families import families, family
-from ..fsdp.limits import objections as module_objections
+from ..fsdp.limits import layout_objections
 from ..refused import Objection
 
 
 def objections(strategy: Strategy, model: Transformer) -> Iterator[Objection]:
-    """Each choice that the plugin cannot carry: those of the FSDP module, and its own."""
-    yield from module_objections(strategy, model)
+    """Each choice that the YAML cannot carry: those of the plugin, and other losses than the script's."""
+    yield from plugin_objections(strategy, model)
+    if strategy.loss_kernel != "eager":
+        reason = "the YAML decides no loss; the training script's is priced as eager"
+        yield Objection("loss_kernel", strategy.loss_kernel, reason)
+
+
+def plugin_objections(strategy: Strategy, model: Transformer) -> Iterator[Objection]:
+    """Each choice that the plugin cannot carry: those of the FSDP module's layout, and its own."""
+    yield from layout_objections(strategy, model)
     if strategy.tensor_parallel > 1:
         reason = "Accelerate takes no plan to cut the layers of a model; the module of --to fsdp does"
         yield Objection("tensor_parallel", strategy.tensor_parallel, reason)
@@ -24,9 +32,6 @@ def objections(strategy: Strategy, model: Transformer) -> Iterator[Objection]:
     if strategy.gradient_dtype != strategy.precision:
         reason = f"Accelerate reduces gradients in the compute type, {strategy.precision}"
         yield Objection("gradient_dtype", strategy.gradient_dtype, reason)
-    if strategy.loss_kernel == "compiled":
-        reason = "Accelerate compiles layers, not the loss of a training script"
-        yield Objection("loss_kernel", "compiled", reason)
     yield from _layers(strategy)
 
 

@@ -18,6 +18,14 @@ LOSSES = {"eager", "compiled"}
 
 def objections(strategy: Strategy, model: Transformer) -> Iterator[Objection]:
     """Each choice that `fsdp_plan.py` cannot carry."""
+    yield from layout_objections(strategy, model)
+    if strategy.loss_kernel not in LOSSES:
+        reason = f"the written loss is one of {', '.join(sorted(LOSSES))}"
+        yield Objection("loss_kernel", strategy.loss_kernel, reason)
+
+
+def layout_objections(strategy: Strategy, model: Transformer) -> Iterator[Objection]:
+    """Those beside the loss, which other files of FSDP leave to somebody else."""
     yield from backend_objections(strategy, "fsdp")
     yield from sharding_objections(strategy)
     yield from offload_objections(strategy)
@@ -25,9 +33,6 @@ def objections(strategy: Strategy, model: Transformer) -> Iterator[Objection]:
         yield from _tensor(strategy, model)
     elif strategy.sequence_parallel:
         yield Objection("sequence_parallel", True, "needs tensor_parallel above 1")
-    if strategy.loss_kernel not in LOSSES:
-        reason = f"the written loss is one of {', '.join(sorted(LOSSES))}"
-        yield Objection("loss_kernel", strategy.loss_kernel, reason)
 
 
 def compiled(strategy: Strategy) -> bool:

@@ -7,10 +7,13 @@ from collections.abc import Iterator
 from ...models.strategy import Strategy
 from ...models.transformer import Transformer
 from ...plans.plan import Plan
-from .. import accelerate, deepspeed
+from .. import deepspeed
+from ..accelerate.limits import plugin_objections
 from ..refused import Objection
 from ..ways import FLOAT32
 from .optimizers import OPTIMIZERS
+
+LOSSES = {"hf-eager", "chunked", "eager"}
 
 
 def objections(strategy: Strategy, model: Transformer) -> Iterator[Objection]:
@@ -18,7 +21,10 @@ def objections(strategy: Strategy, model: Transformer) -> Iterator[Objection]:
     if strategy.backend == "deepspeed":
         yield from deepspeed.objections(strategy, model)
     elif strategy.backend == "fsdp":
-        yield from accelerate.objections(strategy, model)
+        yield from plugin_objections(strategy, model)
+        if strategy.loss_kernel not in LOSSES:
+            reason = "the trainer has the model's own loss (hf-eager), Liger's (chunked) or yours (eager)"
+            yield Objection("loss_kernel", strategy.loss_kernel, reason)
     else:
         reason = "only plans made for backend deepspeed or fsdp can be written"
         yield Objection("backend", strategy.backend, reason)

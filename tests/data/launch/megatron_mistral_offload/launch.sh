@@ -7,6 +7,7 @@ here="$(cd "$(dirname "$0")" && pwd)"
 export PYTHONPATH="$here${PYTHONPATH:+:$PYTHONPATH}"
 export PYTORCH_CUDA_ALLOC_CONF="${PYTORCH_CUDA_ALLOC_CONF:-expandable_segments:True}"
 export CUDA_DEVICE_MAX_CONNECTIONS="${CUDA_DEVICE_MAX_CONNECTIONS:-1}"
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-14}"
 source "$here/megatron_args.sh"
 SAVING=()
 if [ -n "${SAVE_DIR:-}" ]; then
