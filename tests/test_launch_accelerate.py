@@ -115,7 +115,6 @@ CANNOT: dict[str, tuple[Strategy, Transformer, str]] = {
     ),
     "a family whose layers are not known": (GOOD, tiny("megatron"), "model"),
     "a compiled loss": (fsdp(3, 8, loss_kernel="compiled", **BF16), tiny(), "loss_kernel"),
-    "the loss of Liger": (fsdp(3, 8, loss_kernel="chunked", **BF16), tiny(), "loss_kernel"),
 }
 
 
