@@ -72,8 +72,13 @@ CASES = (
     _call("405b@16384", "llama-3.1-405b", "dgx-h100", 2048, 2048, 8192),
     _call("deepseek-v3@2048", "deepseek-v3", "dgx-h100", 256, 15360, 4096),
     _call("175b@64-tight", "gpt3-175b", "dgx-a100-80gb", 8, 512, 2048),
+    _call("70b@two-pools-4k", "llama-3.1-70b", "dgx-h100+dgx-a100-80gb", 16, 512, 4096),
+    _call("70b@two-pools-8k", "llama-3.1-70b", "dgx-h100+dgx-a100-80gb", 16, 512, 8192),
+    _call("70b@2000-free", "llama-3.1-70b", "dgx-a100-80gb/64", 2000, 2048, 4096),
 )
-"""The last one is tight: 16 bytes a parameter leave little of 64 cards of 80 GB for activations."""
+"""``-tight``: 16 bytes a parameter leave little of 64 cards of 80 GB for activations. ``two-pools``: 16
+machines of each type. ``2000-free``: free cards over 64 leaves.
+"""
 
 
 def _environment(bytecode: str) -> dict[str, str]:

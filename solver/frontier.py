@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,23 +18,15 @@ class Breakpoint:
     tau_ns: int
 
 
-Held = Callable[[list[Ints], int], int]
-"""Most layers that stages with such options hold with chunks up to a bottleneck."""
-
-
 def _pooled(options: RowOptions) -> list[Ints]:
-    """(layers, chunk, tail, ...) of each stage over all modes: a relaxation of every mode at once.
-
-    What an option table has beyond its common columns (the pool of a card) comes last.
-    """
-    stages, more = len(options.tables[0]), range(9, options.tables[0][0].shape[1])
+    """(layers, chunk, tail) of each stage over all modes: a relaxation of every mode at once."""
     return [
-        np.concatenate([tables[stage][:, [1, 5, 6, *more]] for tables in options.tables])
-        for stage in range(stages)
+        np.concatenate([tables[stage][:, [1, 5, 6]] for tables in options.tables])
+        for stage in range(len(options.tables[0]))
     ]
 
 
-def _least_bottleneck(pools: list[Ints], layers: int, theta: int, held: Held) -> int | None:
+def _least_bottleneck(pools: list[Ints], layers: int, theta: int) -> int | None:
     """The least tau for which the stages can hold `layers` with chunks <= tau and tails <= theta."""
     usable = [pool[pool[:, 2] <= theta] for pool in pools]
     if not all(len(pool) for pool in usable):
@@ -44,23 +35,23 @@ def _least_bottleneck(pools: list[Ints], layers: int, theta: int, held: Held) ->
     taus = distinct(np.concatenate([pool[:, 1] for pool in usable]))
     taus = taus[taus >= floor]
     low, high = 0, len(taus) - 1
-    if held(usable, int(taus[high])) < layers:
+    if _held(usable, int(taus[high])) < layers:
         return None
     while low < high:
         middle = (low + high) // 2
-        if held(usable, int(taus[middle])) >= layers:
+        if _held(usable, int(taus[middle])) >= layers:
             high = middle
         else:
             low = middle + 1
     return int(taus[low])
 
 
-def held_by_all(pools: list[Ints], tau: int) -> int:
+def _held(pools: list[Ints], tau: int) -> int:
     """Most layers the stages hold with chunks of at most `tau`."""
     return sum(int(pool[pool[:, 1] <= tau, 0].max()) for pool in pools)
 
 
-def frontier(options: RowOptions, held: Held = held_by_all) -> list[Breakpoint]:
+def frontier(options: RowOptions) -> list[Breakpoint]:
     """Breakpoints by falling theta; empty where no tails allow all layers.
 
     Between breakpoints tau does not change, so any assignment has, for each pair of neighbours
@@ -71,13 +62,13 @@ def frontier(options: RowOptions, held: Held = held_by_all) -> list[Breakpoint]:
     found: list[Breakpoint] = []
     index = len(thetas) - 1
     while index >= 0:
-        tau = _least_bottleneck(pools, options.layers, int(thetas[index]), held)
+        tau = _least_bottleneck(pools, options.layers, int(thetas[index]))
         if tau is None:
             break
         low, high = 0, index
         while low < high:
             middle = (low + high) // 2
-            if _least_bottleneck(pools, options.layers, int(thetas[middle]), held) == tau:
+            if _least_bottleneck(pools, options.layers, int(thetas[middle])) == tau:
                 high = middle
             else:
                 low = middle + 1

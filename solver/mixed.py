@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from heapq import heappop, heappush
@@ -16,11 +16,11 @@ from ..models.strategy import Strategy
 from ..plans import Request
 from .close import OPTION_SECONDS, strategy_of
 from .cuts import affordable, obeying
-from .frontier import Breakpoint, row_bound
 from .leaf import LeafPlan
 from .lower import NEVER
 from .mixed_bounds import PoolCoefficients, mixed_bound, pool_coefficients, sharpened
-from .mixed_leaf import POOL, MixedLeaf, Shares, mixed_frontier, mixed_options
+from .mixed_floors import ModeBounds, mode_bounds
+from .mixed_leaf import POOL, MixedLeaf, mixed_options
 from .options import RowOptions
 from .outcome import Found, Outcome, Tally
 from .search import ROW_SECONDS
@@ -38,9 +38,10 @@ class Row(NamedTuple):
     key: tuple[int, ...]
     row: int
     parts: list[PoolCoefficients]
-    shares: Shares
+    shares: tuple[int, ...]
+    """Stages of each pool."""
     options: RowOptions | None = None
-    points: Sequence[Breakpoint] = ()
+    bounds: ModeBounds | None = None
 
 
 @dataclass
@@ -140,8 +141,8 @@ class MixedSearch:
                 return waiting[0].least
             else:
                 entry = heappop(waiting)
-                options = entry.options
-                again = self._opened(entry) if options is None else self._solve(entry, options)
+                options, known = entry.options, entry.bounds
+                again = self._solve(entry, options, known) if options and known else self._opened(entry)
                 if again is not None:
                     heappush(waiting, again)
         return None
@@ -153,26 +154,31 @@ class MixedSearch:
         least = sharpened(parts, stages, bounds, self.limit_ns)
         self.tally.infeasible += int((least > self.limit_ns).sum())
         for row in np.flatnonzero(least <= self.limit_ns).tolist():
-            yield Row(int(least[row]), strategies.key(row), row, parts, Shares(tuple(stages[row].tolist())))
+            yield Row(int(least[row]), strategies.key(row), row, parts, tuple(stages[row].tolist()))
 
     def _opened(self, entry: Row) -> Row | None:
-        """The row with its options and a sharper bound; None where no plan can be within the limit."""
+        """The row with its options and bounds of its modes; None where no plan can be within the limit.
+
+        Where a mode is sure to reach a step, nothing slower is of interest any more.
+        """
         options = mixed_options(entry.parts, entry.row, self.limit_ns)
         self.tally.deterministic_time += OPTION_SECONDS * len(entry.parts)
-        points = mixed_frontier(options, entry.shares) if options else []
-        least = row_bound(options, points) if options and points else None
-        if options is None or least is None:
+        if options is None:
             self.tally.infeasible += 1
             return None
+        bounds = mode_bounds(options, entry.shares, self.limit_ns)
+        self.limit_ns = min(self.limit_ns, int(bounds.upper.min()))
+        least = max(int(bounds.lower.min()), entry.least)
         if least > self.limit_ns:
             self.tally.bound += 1
             return None
-        return entry._replace(least=least, options=options, points=points)
+        return entry._replace(least=least, options=options, bounds=bounds)
 
-    def _solve(self, entry: Row, options: RowOptions) -> Row | None:
+    def _solve(self, entry: Row, options: RowOptions, bounds: ModeBounds) -> Row | None:
         """Keeps a fastest plan of an opened row; the row with a higher bound where none is near its own."""
         trial = min(self.limit_ns, entry.least + entry.least // NEAR)
-        leaf = MixedLeaf(options, trial, points=list(entry.points), shares=entry.shares)
+        near, points = bounds.within(options, trial), bounds.frontier(trial)
+        leaf = MixedLeaf(near, trial, points=points, shares=entry.shares)
         result = leaf.fastest(None)
         self.tally.deterministic_time += result.deterministic_time
         if result.plan is None and trial < self.limit_ns:

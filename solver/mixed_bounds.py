@@ -75,16 +75,24 @@ def _hold_all(parts: list[PoolCoefficients], stages: Ints, tau: Ints) -> Bools:
     p = parts[0].strategies.pipeline_parallel
     most = np.stack([most_layers(part, tau) for part in parts], axis=2)
     most = np.where(most < 1, -(2**20), np.minimum(most, 2**20))
-    held = (np.arange(most.shape[1])[None, :] < p[:, None])[:, :, None]
-    most = np.where(held, most, 0)
+    absent = np.arange(most.shape[1])[None, :] >= p[:, None]
+    most[absent] = (0, *[-(2**40)] * (most.shape[2] - 1))
     layers = parts[0].request.model.layers // parts[0].strategies.virtual_pipeline
+    found: Bools = most_held(most, stages[:, 1]) >= layers
+    return found
+
+
+def most_held(most: Ints, second: Ints) -> Ints:
+    """Most layers that all stages hold, from the most of each, (rows, stages, pools).
+
+    Exact for two pools, of which the second has `second` stages; with more a stage chooses freely.
+    """
     if most.shape[2] != 2:
-        enough: Bools = most.max(axis=2).sum(axis=1) >= layers
-        return enough
-    gain = np.where(held[:, :, 0], most[:, :, 1] - most[:, :, 0], -(2**40))
-    taken = np.arange(gain.shape[1])[None, :] < stages[:, 1:2]
-    best = np.where(taken, np.sort(gain, axis=1)[:, ::-1], 0).sum(axis=1)
-    found: Bools = most[:, :, 0].sum(axis=1) + best >= layers
+        free: Ints = most.max(axis=2).sum(axis=1)
+        return free
+    gain = np.sort(most[:, :, 1] - most[:, :, 0], axis=1)[:, ::-1]
+    taken = np.arange(gain.shape[1])[None, :] < second[:, None]
+    found: Ints = most[:, :, 0].sum(axis=1) + np.where(taken, gain, 0).sum(axis=1)
     return found
 
 

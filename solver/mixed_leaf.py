@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from ..costs.columns import Ints
 from .bounds import longest
 from .coefficients import Coefficients
-from .frontier import Breakpoint, frontier
 from .leaf import Leaf
 from .options import Mode, RowOptions, mode_tables, undominated
 from .table import FIELDS, RowTable
@@ -57,38 +56,15 @@ def _joined(pools: Sequence[Sequence[Ints]]) -> tuple[Ints, ...]:
     return tuple(np.concatenate([pool[i] for pool in marked]) for i in range(len(marked[0])))
 
 
-@dataclass(frozen=True)
-class Shares:
-    """How many stages each pool holds: what a bottleneck can hold when pools are limited."""
-
-    stages: tuple[int, ...]
-
-    def held(self, options: list[Ints], tau: int) -> int:
-        """Most layers with chunks of at most `tau`; exact for two pools, with more a stage chooses freely."""
-        if len(self.stages) != 2:
-            return sum(int(stage[stage[:, 1] <= tau, 0].max()) for stage in options)
-        most = np.array([[_most(stage, tau, pool) for pool in (0, 1)] for stage in options])
-        gain = np.sort(most[:, 1] - most[:, 0])[::-1]
-        return int(most[:, 0].sum() + gain[: self.stages[1]].sum())
-
-
-def _most(stage: Ints, tau: int, pool: int) -> int:
-    """Most layers of a stage on `pool` with a chunk of at most `tau`; far below none without options."""
-    fits = stage[(stage[:, 1] <= tau) & (stage[:, 3] == pool), 0]
-    return int(fits.max()) if len(fits) else -(2**20)
-
-
 @dataclass
 class MixedLeaf(Leaf):
-    """The leaf model with one count a pool."""
+    """The leaf model with one count a pool: `shares` stages of each."""
 
-    shares: Shares = field(default_factory=lambda: Shares(()))
+    shares: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        if not self.points:
-            self.points = mixed_frontier(self.options, self.shares)
         super().__post_init__()
-        for pool, number in enumerate(self.shares.stages):
+        for pool, number in enumerate(self.shares):
             picks = [
                 pick
                 for k, tables in enumerate(self.options.tables)
@@ -97,8 +73,3 @@ class MixedLeaf(Leaf):
                 if int(option[POOL]) == pool
             ]
             self.model.add(sum(picks) == number)
-
-
-def mixed_frontier(options: RowOptions, shares: Shares) -> list[Breakpoint]:
-    """The frontier under the pools' numbers of stages."""
-    return frontier(options, shares.held)

@@ -1,0 +1,121 @@
+"""What the modes of a row on several pools can hold, and what that costs at least: all modes at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ..costs.columns import Bools, Ints, distinct
+from .lower import NEVER
+from .mixed_bounds import most_held
+from .options import RowOptions
+
+SUM_NEVER = 2**50
+"""A sum of chunks no stages reach, ns: small enough that stages of them can be added."""
+
+
+@dataclass(frozen=True)
+class ModeCosts:
+    """Chunk and tail in ns of what stages may hold, (modes, stages, pools, layers); `NEVER` where not."""
+
+    chunk: Ints
+    tail: Ints
+    layers: int
+    second: int
+    """Stages on the second of two pools; with more pools each stage chooses freely."""
+    exact: bool
+    """Whether what fits here is a plan: two pools, one kind of layers, one option for each number of them."""
+
+    @classmethod
+    def of(cls, options: RowOptions, stages_of_pools: tuple[int, ...]) -> ModeCosts:
+        """The cheapest of the options that hold as many layers, wherever they start."""
+        modes, stages, pools = len(options.tables), len(options.tables[0]), len(stages_of_pools)
+        flat = [table for tables in options.tables for table in tables]
+        every = np.concatenate(flat)
+        place = np.repeat(np.arange(len(flat)), [len(table) for table in flat])
+        shape = (modes, stages, pools, int(every[:, 1].max()) + 1)
+        where = (place // stages, place % stages, every[:, -1], every[:, 1])
+        costs = []
+        for column in (5, 6):
+            cost = np.full(shape, NEVER, dtype=np.int64)
+            np.minimum.at(cost, where, every[:, column])
+            costs.append(cost)
+        exact = pools == 2 and not options.contiguous and len(every) == int((costs[0] < NEVER).sum())
+        return cls(costs[0], costs[1], options.layers, stages_of_pools[1], exact)
+
+    @cached_property
+    def chunks(self) -> Ints:
+        """Distinct chunks, ascending."""
+        return distinct(self.chunk[self.chunk < NEVER])
+
+    @cached_property
+    def tails(self) -> Ints:
+        """Distinct tails, ascending."""
+        return distinct(self.tail[self.tail < NEVER])
+
+    def _allowed(self, tau: Ints, theta: Ints) -> Bools:
+        """What stages of each mode may hold with chunks of at most `tau` and tails of at most `theta`."""
+        found: Bools = (self.chunk <= tau[:, None, None, None]) & (self.tail <= theta[:, None, None, None])
+        return found
+
+    def _hold_all(self, tau: Ints, theta: Ints) -> Bools:
+        numbers = np.arange(self.chunk.shape[3])
+        most = np.where(self._allowed(tau, theta), numbers, -(2**20)).max(axis=3)
+        enough: Bools = most_held(most, np.full(len(most), self.second)) >= self.layers
+        return enough
+
+    def least_chunk(self, theta: Ints) -> Ints:
+        """The least bottleneck of each mode with tails of at most `theta`; `NEVER` where there is none."""
+        return _least(self.chunks, len(theta), lambda tau: self._hold_all(tau, theta))
+
+    def least_tail(self, tau: Ints) -> Ints:
+        """The least longest tail of each mode with chunks of at most `tau`; `NEVER` where there is none."""
+        return _least(self.tails, len(tau), lambda theta: self._hold_all(tau, theta))
+
+    def least_sum(self, tau: Ints, theta: Ints) -> Ints:
+        """The least sum of chunks of each mode with chunks up to `tau`, tails up to `theta`.
+
+        By stages, over the layers held and the stages placed on the second pool so far; `SUM_NEVER` and more
+        where the stages cannot hold all layers.
+        """
+        cost = np.where(self._allowed(tau, theta), self.chunk, SUM_NEVER)
+        if cost.shape[2] != 2:
+            cost = cost.min(axis=2, keepdims=True)
+        second = self.second if cost.shape[2] == 2 else 0
+        before = np.full((len(cost), second + 1, self.layers + 1), SUM_NEVER, dtype=np.int64)
+        before[:, 0, 0] = 0
+        for stage in range(cost.shape[1]):
+            after = np.full_like(before, SUM_NEVER)
+            for pool in range(cost.shape[2]):
+                for held in _held(cost[:, stage, pool], self.layers):
+                    here = cost[:, stage, pool, held, None, None]
+                    reached = before[:, : second + 1 - pool, : self.layers + 1 - held] + here
+                    into = after[:, pool:, held:]
+                    np.minimum(into, reached, out=into)
+            before = after
+        found: Ints = before[:, second, self.layers]
+        return found
+
+
+def _least(values: Ints, modes: int, held: Callable[[Ints], Bools]) -> Ints:
+    """For each mode the least of `values`, which ascend, at which it holds all; `NEVER` without one."""
+    low, high = np.zeros(modes, dtype=np.int64), np.full(modes, len(values))
+    while (low < high).any():
+        middle = np.minimum((low + high) // 2, len(values) - 1)
+        enough = held(values[middle])
+        low, high = (
+            np.where(enough, low, np.minimum(middle + 1, high)),
+            np.where(enough, np.minimum(middle, high), high),
+        )
+    found: Ints = np.append(values, NEVER)[low]
+    return found
+
+
+def _held(cost: Ints, layers: int) -> Iterator[int]:
+    """Numbers of layers that some mode may hold on a stage."""
+    for held in np.flatnonzero((cost < SUM_NEVER).any(axis=0)).tolist():
+        if held <= layers:
+            yield held
