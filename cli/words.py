@@ -117,6 +117,8 @@ def knobs(strategy: Strategy) -> list[str]:
         and strategy.shard_group_size != strategy.data_parallel * strategy.context_parallel
     ):
         words.append(f"shard group {strategy.shard_group_size}")
+    if strategy.secondary_shard_group_size > 1:
+        words.append(f"hpZ {strategy.secondary_shard_group_size}")
     if strategy.virtual_pipeline > 1:
         words.append(f"virtual pipeline {strategy.virtual_pipeline}")
     words += [

@@ -21,6 +21,8 @@ from .optimizer import host_step_term, optimizer_term, parameter_copy_term
 from .overlap import (
     context_term,
     expert_term,
+    first_gather_raw_term,
+    first_gather_term,
     pipeline_term,
     replica_term,
     sharded_raw_term,
@@ -149,6 +151,7 @@ class Book:
         fixed = Term("framework", "stage", _FIXED, ns(fixed=stack_constant(layout, "fixed_seconds")))
         return [
             step_term(layout, self.work),
+            first_gather_term(layout, self.work),
             replica_term(layout, self.work),
             optimizer_term(layout),
             host_step_term(layout),
@@ -169,7 +172,7 @@ class Book:
     @cached_property
     def raw_tail(self) -> list[Term]:
         """Communication once a step that is hidden in part: its whole time."""
-        return [step_raw_term(self.timed)]
+        return [step_raw_term(self.timed), first_gather_raw_term(self.timed)]
 
     def _host_overhead(self) -> Term:
         layout = self.timed

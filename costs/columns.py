@@ -80,6 +80,7 @@ class Strategies:
     virtual_pipeline: Ints
     zero_stage: Ints
     shard_group_size: Ints
+    secondary_shard_group_size: Ints
     reshard_after_forward: Ints
     sequence_parallel: Ints
     micro_batch_size: Ints

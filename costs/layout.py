@@ -230,6 +230,11 @@ class Layout:
         size = np.where(self.strategies.zero_stage > 0, self.data_ranks // self.shard, 1)
         return self._group(size, self.dp_stride * self.shard)
 
+    @cached_property
+    def secondary_group(self) -> Group:
+        """The neighbours that hold a second copy of the weights together; one rank where there is none."""
+        return self._data_group(self.strategies.secondary_shard_group_size)
+
     def _data_group(self, size: Ints) -> Group:
         """Ranks of the context and data axes together; between them may lie the stages.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from .kernels import LayerSeconds, stack_constant
 from .law import law
 from .layout import Group, Layout
 from .once import once
+from .states import has_secondary
 from .terms import Note, Term, ns
 from .traffic import (
     boundary_bytes,
@@ -36,6 +37,12 @@ _CONTEXT = Note("max(comm / c, comm - attention)", "Megatron Bridge performance 
 _EXPERT = Note("0.4 x 4 all-to-all", "regression on MoE rows", "M", "s")
 _PIPE = Note("0.54 x 2 p2p a chunk", "regression of 2026-11", "M", "s")
 _SHARDED = Note("max(compute + 0.18 min(comm, compute), comm) - compute", "FSDP prefetch", "M", "s")
+_FIRST = Note(
+    "exposed gather over all ranks - inside the secondary group, first forward of a step",
+    "ZeRO++, arXiv 2306.10209; DeepSpeed stage3.py drops the copy at the step",
+    "D",
+    "s",
+)
 _ONCE = Note(
     "max(Dx reduce, reduce - backward) + max(Dx gather, gather - forward), at the rate of a bucket",
     "regression of 2026-11",
@@ -129,29 +136,51 @@ class StateSeconds:
         weights, gradients = gathered(layout), reduced(layout)
         dense, expert = layout.shard_group, layout.expert_state_group
 
-        def over(kind: Kind, payload: Floats, group: Group) -> Floats:
-            slower = slower_away(layout, group)
-            return seconds(layout, kind, payload, group) * (slower[:, None] if payload.ndim == 2 else slower)
-
         def layer(kind: Kind, held: Held) -> Floats:
-            return over(kind, held.dense, dense) + over(kind, held.expert, expert)
+            return _over(layout, kind, held.dense, dense) + _over(layout, kind, held.expert, expert)
 
         return cls(
             layer("all_gather", weights),
             layer("reduce_scatter", gradients),
-            over("all_gather", weights.first, dense),
-            over("all_gather", weights.last, dense),
-            over("reduce_scatter", gradients.first, dense),
-            over("reduce_scatter", gradients.last, dense),
+            _over(layout, "all_gather", weights.first, dense),
+            _over(layout, "all_gather", weights.last, dense),
+            _over(layout, "reduce_scatter", gradients.first, dense),
+            _over(layout, "reduce_scatter", gradients.last, dense),
         )
+
+
+def _over(layout: Layout, kind: Kind, payload: Floats, group: Group) -> Floats:
+    """Seconds of a collective of states over a group, slower where it leaves the island."""
+    slower = slower_away(layout, group)
+    return seconds(layout, kind, payload, group) * (slower[:, None] if payload.ndim == 2 else slower)
 
 
 state_seconds = once(StateSeconds.of)
 
 
+@once
+def kept_seconds(layout: Layout) -> StateSeconds:
+    """`state_seconds` of a usual micro-batch: a second copy of the weights is gathered in its small group."""
+    whole, second = state_seconds(layout), has_secondary(layout)
+    if not second.any():
+        return whole
+    weights, group = gathered(layout), layout.secondary_group
+
+    def gather(payload: Floats, usual: Floats) -> Floats:
+        rows = second[:, None] if payload.ndim == 2 else second
+        return np.where(rows, _over(layout, "all_gather", payload, group), usual)
+
+    return replace(
+        whole,
+        gather=gather(weights.layer, whole.gather),
+        gather_first=gather(weights.first, whole.gather_first),
+        gather_last=gather(weights.last, whole.gather_last),
+    )
+
+
 def sharded_term(layout: Layout, work: LayerSeconds) -> Term:
     """Gathers and reductions of every micro-batch beside a layer's forward and backward."""
-    states = state_seconds(layout)
+    states = kept_seconds(layout)
     gather, reduce, _, _ = passes(layout)
     forward = states.gather * np.minimum(gather, 1.0)[:, None]
     backward = states.gather * np.maximum(gather - 1.0, 0.0)[:, None] + states.reduce * reduce[:, None]
@@ -175,9 +204,35 @@ def sharded_term(layout: Layout, work: LayerSeconds) -> Term:
     )
 
 
+def first_gather_term(layout: Layout, work: LayerSeconds) -> Term:
+    """What the first forward of a step shows more: it gathers over all ranks and makes the second copy."""
+    if not has_secondary(layout).any():
+        return Term("data_comm_exposed", "stage", _FIRST, {})
+    whole, kept = state_seconds(layout), kept_seconds(layout)
+    layer = beside(work.forward, whole.gather) - beside(work.forward, kept.gather)
+    return Term(
+        "data_comm_exposed",
+        "stage",
+        _FIRST,
+        ns(
+            layer=np.maximum(layer, 0.0),
+            first=0.5 * np.maximum(whole.gather_first - kept.gather_first, 0.0),
+            last=0.5 * np.maximum(whole.gather_last - kept.gather_last, 0.0),
+        ),
+    )
+
+
+def first_gather_raw_term(layout: Layout) -> Term:
+    """How much longer the first gathers of a step take than those of the second copy, hidden or not."""
+    if not has_secondary(layout).any():
+        return Term("data_comm", "stage", _FIRST, {})
+    longer = state_seconds(layout).gather - kept_seconds(layout).gather
+    return Term("data_comm", "stage", _FIRST, ns(layer=np.maximum(longer, 0.0)))
+
+
 def sharded_raw_term(layout: Layout) -> Term:
     """The whole time of a layer's gathers and reductions of a micro-batch, hidden or not."""
-    states = state_seconds(layout)
+    states = kept_seconds(layout)
     gather, reduce, _, _ = passes(layout)
     return Term(
         "data_comm",

@@ -23,6 +23,9 @@ from .terms import Note, Term, kib
 
 _WEIGHTS = Note("w N / d_w", "ZeRO paper, arXiv 1910.02054, section 5; Megatron-LM optimizer docs", "P")
 _GRADIENTS = Note("g N / d_g", "ZeRO paper, section 5; FSDP2: reduced shard only", "P")
+_SECONDARY = Note(
+    "w N / g of the second copy", "ZeRO++, arXiv 2306.10209; DeepSpeed ds_secondary_tensor", "D"
+)
 _FROZEN = Note("w N / d_w of frozen weights", "LoRA, arXiv 2106.09685; QLoRA, arXiv 2305.14314", "P")
 _IN_BACKWARD = Note("g of the largest unit", "torchtune optimizer_in_bwd; LOMO, arXiv 2306.09782", "P")
 _OPTIMIZER = Note("o N / d_o, less offloaded layers", "ZeRO paper, section 5", "P")
@@ -160,7 +163,7 @@ def state_terms(layout: Layout, moment: str) -> list[Term]:
 def lasting_terms(layout: Layout) -> list[Term]:
     """Terms of the model states alive at every moment: weights and optimizer."""
     sharded, on_host = _stepped(layout), layout.strategies.away("offload_optimizer")
-    terms = [_weights(layout, portion) for portion in layout.portions]
+    terms = [*(_weights(layout, portion) for portion in layout.portions), _secondary_weights(layout)]
     terms.append(sharded.term("optimizer", _OPTIMIZER, per_parameter(layout, "optimizer_bytes"), on_host))
     if more := ends_bytes(layout.training):
         none = np.zeros_like(sharded.layer)
@@ -199,6 +202,28 @@ def _weights(layout: Layout, portion: Portion) -> Term:
     held = Held.of(layout, portion, cut_weights(layout, portion))
     each = portion_bytes(layout, portion, "weights_bytes")
     return held.term(name, note, each, layout.strategies.away("offload_params"))
+
+
+@once
+def has_secondary(layout: Layout) -> Bools:
+    """Rows whose weights have a second copy, over the ranks of a small group."""
+    found: Bools = layout.strategies.secondary_shard_group_size > 1
+    return found
+
+
+def _secondary_weights(layout: Layout) -> Term:
+    """The second copy of sharded weights, from the first forward pass of a step to its end."""
+    second = has_secondary(layout)
+    if not second.any():
+        return Term("secondary_weights", "stage", _SECONDARY, {})
+    none = np.zeros_like(layout.embedding)
+    held = Held(np.zeros_like(layout.trained.dense), np.zeros_like(layout.trained.dense), none, none)
+    for portion in layout.portions:
+        each = portion_bytes(layout, portion, "weights_bytes") / layout.strategies.secondary_shard_group_size
+        kept = np.where(second & cut_weights(layout, portion), each, 0.0)
+        held = held.beside(Held.whole(portion).scaled(kept))
+    pieces = kib(layer=held.layer, first=held.first, last=held.last)
+    return Term("secondary_weights", "stage", _SECONDARY, pieces)
 
 
 def _gradients(layout: Layout, moment: str) -> Term:

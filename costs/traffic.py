@@ -12,7 +12,7 @@ from .held import Held
 from .law import law
 from .layout import Group, Layout
 from .once import once
-from .states import cut_weights, per_parameter, portion_bytes, sharding
+from .states import cut_weights, has_secondary, per_parameter, portion_bytes, sharding
 from .terms import Note, Term, ceil
 
 ACTIVATION_BYTES = 2
@@ -24,6 +24,13 @@ _CONTEXT = Note("12 kappa T (c-1) a layer, ring", "Megatron Core context paralle
 _EXPERT = Note("4 x 2 T k h (e-1)/e a layer; between islands once an island", "Megatron Core MoE docs", "D")
 _REPLICA = Note("2 b_g N / d (r-1)/r once a step", "arXiv 2304.11277 section 3.2.2", "P")
 _DATA = Note("(b_g + b_w) N (n-1)/n once, or every micro-batch where sharded", "ZeRO paper section 7", "P")
+
+
+_SECONDARY = Note(
+    "b_w N (g-1)/g, two gathers a micro-batch but the first of a step",
+    "ZeRO++, arXiv 2306.10209 section 3.2; DeepSpeed stage3.py drops the copy at the step",
+    "D",
+)
 
 
 def ring_share(group: Group) -> Floats:
@@ -177,6 +184,7 @@ def traffic_terms(layout: Layout) -> dict[str, tuple[list[Term], Group]]:
         ),
         "pipeline": ([_bytes("pipeline", "chunk", _PIPE, fixed=piped)], layout.pipe_group),
         "data": (_data_terms(layout), layout.shard_group),
+        "secondary": (_secondary_terms(layout), layout.secondary_group),
         "replica": ([_replica_term(layout)], layout.replica_group),
     }
 
@@ -191,6 +199,8 @@ def _replica_term(layout: Layout) -> Term:
 def _data_terms(layout: Layout) -> list[Term]:
     dense, expert = ring_share(layout.shard_group), ring_share(layout.expert_state_group)
     gather, reduce, gather_once, reduce_once = passes(layout)
+    second = has_secondary(layout)
+    gather, gather_once = np.where(second, 0.0, gather), np.where(second, 1.0, gather_once)
     weights, gradients = gathered(layout), reduced(layout)
 
     def layer(gathers: Floats, reduces: Floats) -> Floats:
@@ -200,6 +210,18 @@ def _data_terms(layout: Layout) -> list[Term]:
     return [
         _bytes("data", "chunk", _DATA, layer=layer(gather, reduce)),
         _bytes("data", "stage", _DATA, layer=layer(gather_once, reduce_once)),
+    ]
+
+
+def _secondary_terms(layout: Layout) -> list[Term]:
+    """Gathers inside the group of the second copy; the first of a step goes over all ranks."""
+    second = has_secondary(layout)
+    if not second.any():
+        return []
+    moved = gathered(layout).scaled(np.where(second, ring_share(layout.secondary_group), 0.0)).layer
+    return [
+        _bytes("secondary", "chunk", _SECONDARY, layer=passes(layout)[0][:, None] * moved),
+        _bytes("secondary", "stage", _SECONDARY, layer=-moved),
     ]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import gcd
+
 from ..inputs import InputError
 from ..models.strategy import Strategy
 from ..plans.digests import stamped
@@ -58,7 +60,14 @@ def baseline(plan: Plan) -> Plan:
 def _smaller(strategy: Strategy, ranks: int) -> Strategy:
     shared = strategy.shard_group_size
     group = min(shared, ranks * strategy.context_parallel) if strategy.zero_stage else shared
-    return strategy.model_copy(update={"data_parallel": ranks, "shard_group_size": group})
+    second = gcd(strategy.secondary_shard_group_size, ranks)
+    return strategy.model_copy(
+        update={
+            "data_parallel": ranks,
+            "shard_group_size": group,
+            "secondary_shard_group_size": second if second < ranks else 1,
+        }
+    )
 
 
 def _request(request: Request, strategy: Strategy, nodes: int) -> Request:

@@ -24,6 +24,11 @@ def backend_objections(strategy: Strategy, name: str) -> Iterator[Objection]:
 
 
 def _data_objections(strategy: Strategy, facts: Backend) -> Iterator[Objection]:
+    second, first = strategy.secondary_shard_group_size, facts.secondary_shards_from_stage
+    if second > 1 and strategy.zero_stage < first:
+        where = f"from ZeRO stage {first} on" if first <= 3 else "nowhere"
+        reason = f"{facts.name} keeps a second copy of the weights {where}"
+        yield Objection("secondary_shard_group_size", second, reason)
     if strategy.zero_stage not in facts.zero_stages:
         stages = ", ".join(map(str, facts.zero_stages))
         yield Objection("zero_stage", strategy.zero_stage, f"{facts.name} has the ZeRO stages {stages}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
+from ..models.strategy import Strategy
 from ..models.work import parameters
 from ..plans.plan import Plan
 from .label import label
@@ -40,7 +41,7 @@ def _decided(plan: Plan) -> str:
             f"{strategy.micro_batch_size} a micro-batch x {strategy.gradient_accumulation_steps} "
             f"accumulated x {strategy.data_parallel} data-parallel",
         ),
-        ("ZeRO stage", f"{strategy.zero_stage}, over {strategy.shard_group_size} cards"),
+        ("ZeRO stage", f"{strategy.zero_stage}, over {strategy.shard_group_size} cards{_second(strategy)}"),
         ("tensor parallel", f"{strategy.tensor_parallel}{_sequence(plan)}"),
         *_axes(plan),
         ("precision", f"{strategy.precision}, gradients {strategy.gradient_dtype}"),
@@ -60,6 +61,12 @@ def _decided(plan: Plan) -> str:
         ("status", f"{plan.status}: {plan.proof.statement}"),
     ]
     return "## Decided\n\n" + _table(("choice", "value"), rows)
+
+
+def _second(strategy: Strategy) -> str:
+    """The second copy of the weights, where there is one."""
+    size = strategy.secondary_shard_group_size
+    return f", a second copy of the weights over each {size} (hpZ)" if size > 1 else ""
 
 
 def _trained(plan: Plan) -> Iterator[tuple[str, str]]:

@@ -61,6 +61,8 @@ class Backend(Frozen):
     offload_params_from_stage: int
     nvme_from_stage: int = 4
     """Least ZeRO stage whose states may live on NVMe; 4: none."""
+    secondary_shards_from_stage: int = 4
+    """Least ZeRO stage whose weights may have a second copy in a small group of ranks; 4: none."""
     offload_freedom: Freedom
     layers_freedom: Freedom
     overlap: Overlap

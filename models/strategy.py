@@ -69,6 +69,8 @@ class Strategy(Frozen):
     zero_stage: int = Field(default=0, ge=0, le=3)
     shard_group_size: int = Field(default=1, ge=1)
     """Cards that share one copy of the sharded states; 1 when zero_stage is 0, at most dp * cp."""
+    secondary_shard_group_size: int = Field(default=1, ge=1)
+    """Ranks that together hold a second copy of the weights (hpZ); 1: there is none."""
     reshard_after_forward: bool = False
     """zero_stage 3 only: gathered weights are freed after the forward pass and gathered again."""
     sequence_parallel: bool = False

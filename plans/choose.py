@@ -23,8 +23,8 @@ LONGEST_RANGE = 65536
 
 WHOLE = (
     "data_parallel", "tensor_parallel", "pipeline_parallel", "context_parallel", "expert_parallel",
-    "expert_tensor_parallel", "virtual_pipeline", "zero_stage", "shard_group_size", "micro_batch_size",
-    "gradient_accumulation_steps",
+    "expert_tensor_parallel", "virtual_pipeline", "zero_stage", "shard_group_size",
+    "secondary_shard_group_size", "micro_batch_size", "gradient_accumulation_steps",
 )  # fmt: skip
 """Knobs that are whole numbers, for which a range ``1..8`` may be written."""
 
@@ -75,6 +75,7 @@ class Choose(Frozen):
     virtual_pipeline: tuple[Degree, ...] | None = None
     zero_stage: tuple[ZeroStage, ...] | None = None
     shard_group_size: tuple[Degree, ...] | None = None
+    secondary_shard_group_size: tuple[Degree, ...] | None = None
     micro_batch_size: tuple[Count, ...] | None = None
     gradient_accumulation_steps: tuple[Count, ...] | None = None
     rules: tuple[Annotated[str, Field(min_length=1, max_length=500)], ...] = ()

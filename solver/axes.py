@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from ..costs.columns import code
+from ..costs.uplink import WITHIN
 from ..models.backend import Backend
 from ..models.divisors import divisors_of, legal_degrees
 from ..models.strategy import PLACES, RANK_ORDERS, Place
@@ -102,12 +103,13 @@ def _expert_grids(
                 yield e, et
 
 
-def shards(request: Request, software: Software, core: Core) -> list[tuple[int, int, int]]:
-    """(zero_stage, shard_group_size, reshard_after_forward) a backend offers for these degrees."""
+def shards(request: Request, software: Software, core: Core) -> list[tuple[int, int, int, int]]:
+    """(zero_stage, shard_group_size, secondary group, reshard_after_forward) offered for these degrees."""
     choose, ranks, known = request.choose, core.data * core.context, software.backend
     least = known.least_zero_stage(software.precision, software.gradient_dtype)
     partial = known.partial_shard_groups and core.context == 1 and core.expert == 1
     sizes = [size for size in divisors_of(ranks) if size > 1] if partial and ranks > 1 else [ranks]
+    wanted, second_from = choose.secondary_shard_group_size, known.secondary_shards_from_stage
     found = []
     for zero in _allowed(known.stages_of(request.training.optimizer), choose.zero_stage):
         reshard = zero == 3
@@ -117,8 +119,21 @@ def shards(request: Request, software: Software, core: Core) -> list[tuple[int, 
             continue
         for size in sizes if zero else [1]:
             if _allowed([size], choose.shard_group_size):
-                found.append((zero, size, int(reshard)))
+                seconds = secondary_groups(request, core.data) if zero >= second_from else [1]
+                found += [(zero, size, second, int(reshard)) for second in _allowed(seconds, wanted)]
     return found
+
+
+def secondary_groups(request: Request, ranks: int) -> list[int]:
+    """Ranks that may hold a second copy of the weights: 1 for none, or a part of all that divides them.
+
+    The copy is there so that gathers stay on the links inside a machine: free are the cards of an island
+    and of a machine, and other divisors are offered to those who choose them. One copy over all ranks
+    would repeat the first.
+    """
+    inside = {tier.cards for tier in request.cluster.tiers().tiers if tier.name in WITHIN}
+    offered = inside | set(request.choose.secondary_shard_group_size or ())
+    return [size for size in divisors_of(ranks) if size == 1 or (size in offered and size < ranks)]
 
 
 def offloads(request: Request, known: Backend) -> list[tuple[int, int, int]]:

@@ -168,6 +168,7 @@ def switches(coefficients: Coefficients, row: int) -> int:
     knobs = coefficients.strategies.row(row)
     degrees = ("tensor", "pipeline", "context", "expert", "expert_tensor", "data")
     on = [knobs[f"{name}_parallel"] > 1 for name in degrees]
+    on += [knobs["secondary_shard_group_size"] > 1]
     on += [knobs["virtual_pipeline"] > 1, knobs["zero_stage"] > 0, *(knobs[name] for name in FLAGS)]
     on += [knobs[name] != "none" for name in ("offload_optimizer", "offload_params")]
     return sum(bool(value) for value in on)

@@ -72,10 +72,15 @@ def _levers(request: Request, plan: Plan) -> Iterator[Lever]:
     """The levers up to the plan."""
     cards, batch = request.cluster.gpus, request.training.global_batch_size
     if batch % cards == 0 and request.training.optimizer in backend("deepspeed").optimizers:
-        plain: dict[str, Any] = {"zero_stage": 0, "shard_group_size": 1, "reshard_after_forward": False}
+        plain: dict[str, Any] = {
+            "zero_stage": 0, "shard_group_size": 1, "secondary_shard_group_size": 1,
+            "reshard_after_forward": False,
+        }  # fmt: skip
         yield _data_parallel("plain data parallel", "zero_stage=0", request, plan, plain)
         for stage, held in ((1, "optimizer"), (2, "gradients"), (3, "weights")):
-            shard = {"zero_stage": stage, "shard_group_size": cards, "reshard_after_forward": stage == 3}
+            shard = {
+                **plain, "zero_stage": stage, "shard_group_size": cards, "reshard_after_forward": stage == 3,
+            }  # fmt: skip
             yield _data_parallel(f"shard the {held}", f"zero_stage={stage}", request, plan, shard)
         yield from _twice(request, plan, shard)
         full = {**shard, "recompute": "full"}

@@ -152,6 +152,7 @@ def _states(known: Backend, strategy: Strategy) -> Iterator[Breach]:
     if strategy.zero_stage and strategy.shard_group_size < ranks and not known.partial_shard_groups:
         reason = f"{known.name} shards states over all data ranks"
         yield Breach(rule="shard_group_size", reason=reason, origin=origin)
+    yield from _secondary(known, strategy, ranks)
     least = {
         "offload_optimizer": known.offload_optimizer_from_stage,
         "offload_params": known.offload_params_from_stage,
@@ -165,6 +166,24 @@ def _states(known: Backend, strategy: Strategy) -> Iterator[Breach]:
             yield Breach(
                 rule=name, reason=reason if stage <= 3 else f"{known.name} offers none{where}", origin=origin
             )
+
+
+def _secondary(known: Backend, strategy: Strategy, ranks: int) -> Iterator[Breach]:
+    """A second copy of the weights: from a ZeRO stage on, over a divisor of the ranks, on the card."""
+    size, first = strategy.secondary_shard_group_size, known.secondary_shards_from_stage
+    if size == 1:
+        return
+    if first > 3:
+        reason = f"{known.name} keeps no second copy of the weights"
+    elif strategy.zero_stage < first:
+        reason = f"{known.name} keeps a second copy of the weights from ZeRO stage {first} on"
+    elif ranks % size:
+        reason = "the secondary shard group must divide data_parallel * context_parallel"
+    elif strategy.offload_params != "none":
+        reason = "weights in host memory would have their second copy there too, which is not priced"
+    else:
+        return
+    yield Breach(rule="secondary_shard_group_size", reason=reason, origin=f"backend {known.name}")
 
 
 def _stages(known: Backend, strategy: Strategy) -> Iterator[Breach]:

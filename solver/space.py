@@ -68,9 +68,16 @@ def _in_rounds(parts: Parts, pipeline: int) -> Ints:
 
 @lru_cache(maxsize=1024)
 def _offloaded(parts: Parts) -> Ints:
-    """Variants whose ZeRO stage is at least that from which their states are offloaded."""
+    """Variants whose ZeRO stage is at least that from which their states are offloaded.
+
+    Weights that leave the card have no second copy on it.
+    """
     found = _crossed(parts, len(VARIANT) + 1)
-    return np.delete(found[found[:, 0] >= found[:, 5]], 5, axis=1)
+    params = VARIANT.index("offload_params")
+    least = params + 1
+    second = found[:, VARIANT.index("secondary_shard_group_size")] > 1
+    kept = (found[:, 0] >= found[:, least]) & ~(second & (found[:, params] != code("offload_params", "none")))
+    return np.delete(found[kept], least, axis=1)
 
 
 def _crossed(parts: Parts, width: int) -> Ints:
@@ -96,6 +103,7 @@ WORK = (*CUT, "sequence_parallel", "micro_batch_size")
 VARIANT = (
     "zero_stage",
     "shard_group_size",
+    "secondary_shard_group_size",
     "reshard_after_forward",
     "offload_optimizer",
     "offload_params",

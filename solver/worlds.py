@@ -95,7 +95,8 @@ def _works(request: Request, width: int) -> dict[int, Chunk]:
             | dict.fromkeys(PIECES[1:], none)
         }
     free = (
-        "zero_stage", "shard_group_size", "reshard_after_forward", "offload_optimizer", "offload_params",
+        "zero_stage", "shard_group_size", "secondary_shard_group_size", "reshard_after_forward",
+        "offload_optimizer", "offload_params",
         "gradient_accumulation_steps", "rank_order",
     )  # fmt: skip
     one = {"pipeline_parallel": (1,), "data_parallel": (1,), "virtual_pipeline": (1,)}

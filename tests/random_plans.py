@@ -82,9 +82,12 @@ def _deepspeed(dice: random.Random, model: Transformer) -> Strategy:
         recompute_full_layers=dice.choice([0, model.layers]),
         offloaded_layers=model.layers if offload != "none" else 0,
     )
+    ranks = _ranks(dice)
+    doubles = zero == 3 and offload != "both" and ranks > 8
     return deepspeed(
         zero,
-        _ranks(dice),
+        ranks,
+        secondary_shard_group_size=dice.choice([1, 2, 8]) if doubles else 1,
         precision=precision,
         gradient_dtype=gradients,
         loss_kernel=dice.choice(["hf-eager", "chunked"]),

@@ -171,8 +171,10 @@ def test_a_torchtitan_file_is_read(tmp_path: Path) -> None:
     ("files", "words"),
     [
         ({"ds_json": '{"train_batch_size": 64, "train_micro_batch_size_per_gpu": 1}'}, "64 sequences"),
-        ({"ds_json": '{"zero_optimization": {"stage": 3, "zero_hpz_partition_size": 8},\n'
-                     '"train_micro_batch_size_per_gpu": 1}'}, "hpZ"),
+        ({"ds_json": '{"zero_optimization": {"stage": 3, "zero_quantized_weights": true},\n'
+                     '"train_micro_batch_size_per_gpu": 1}'}, "quantized weights"),
+        ({"ds_json": '{"zero_optimization": {"stage": 3, "zero_hpz_partition_size": 8.5},\n'
+                     '"train_micro_batch_size_per_gpu": 1}'}, "whole number"),
         ({"ds_json": '{"train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": "3"}}'},
          "a number"),
         ({"a_yaml": FSDP1.format(word="NO_SHARD", offload="false")}, "stages 2 and 3"),

@@ -132,6 +132,7 @@ def row_of(kind: Shape, data: int) -> Row:
         expert_tensor_parallel=1,
         zero_stage=2 if fsdp else 1,
         shard_group_size=data,
+        secondary_shard_group_size=1,
         reshard_after_forward=False,
         offload_optimizer="cpu" if kind.host else "none",
         offload_params="cpu" if kind.host and fsdp else "none",

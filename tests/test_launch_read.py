@@ -48,6 +48,7 @@ def test_the_random_plans_use_every_choice() -> None:
 
     for field in ("tensor_parallel", "pipeline_parallel", "context_parallel", "expert_parallel",
                   "expert_tensor_parallel", "virtual_pipeline", "zero_stage", "shard_group_size",
+                  "secondary_shard_group_size",
                   "sequence_parallel", "precision", "gradient_dtype", "loss_kernel", "rank_order",
                   "offload_optimizer", "offload_params", "software_stack"):  # fmt: skip
         assert len({getattr(strategy, field) for strategy in drawn}) > 1, field

@@ -38,6 +38,12 @@ def _zero(strategy: Strategy) -> Iterator[Objection]:
     if stage and strategy.shard_group_size != ranks:
         reason = f"DeepSpeed shards over all {ranks} data-parallel ranks, never over a part of them"
         yield Objection("shard_group_size", strategy.shard_group_size, reason)
+    second = strategy.secondary_shard_group_size
+    if ranks % second:
+        yield Objection("secondary_shard_group_size", second, f"hpZ needs a divisor of the {ranks} ranks")
+    if second > 1 and strategy.offload_params != "none":
+        reason = "the second copy of offloaded weights would lie in host memory with them"
+        yield Objection("secondary_shard_group_size", second, reason)
     if stage == 3 and not strategy.reshard_after_forward:
         yield Objection(
             "reshard_after_forward", False, "ZeRO stage 3 frees gathered weights after the forward pass"

@@ -10,7 +10,6 @@ from ..documents import Document
 from ..trainer import Trainer
 
 UNPRICED: dict[str, tuple[object, str]] = {
-    "zero_optimization.zero_hpz_partition_size": (1, "a second copy of the weights (hpZ) is not priced"),
     "zero_optimization.mics_shard_size": (None, "MiCS is gone from DeepSpeed"),
     "tensor_parallel.autotp_size": (1, "AutoTP is not priced; it needs equal data on each rank of a group"),
     "sequence_parallel_size": (1, "Ulysses sequence parallel is not priced"),
@@ -35,6 +34,7 @@ def fields(bundle: Bundle, file: Document, cards: int) -> dict[str, Any]:
     found["gradient_dtype"] = gradients or precision
     if gradients not in (None, "fp32", "fp16", "bf16"):
         raise file.wrong("data_types.grad_accum_dtype", "is no type of gradients", ("fp32", "bf16"))
+    found["secondary_shard_group_size"] = _secondary(file) if stage == 3 else 1
     found["reshard_after_forward"] = stage == 3
     found["offload_optimizer"] = _place(file, "offload_optimizer")
     found["offload_params"] = _place(file, "offload_param")
@@ -103,6 +103,18 @@ def _count(file: Document, name: str) -> int | None:
     if found < 1:
         raise file.wrong(name, "must be at least 1", ("1",))
     return found
+
+
+def _secondary(file: Document) -> int:
+    """Ranks of the second copy of the weights; 0 and 1 are none."""
+    path = "zero_optimization.zero_hpz_partition_size"
+    size = file.get(path)
+    if size in (None, "auto"):
+        return 1
+    found = whole(size, path, file.where(path))
+    if found < 0:
+        raise file.wrong(path, "must be a number of ranks", ("1",))
+    return max(found, 1)
 
 
 def _place(file: Document, block: str) -> str:

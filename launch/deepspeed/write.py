@@ -61,7 +61,7 @@ def _zero(plan: Plan) -> ZeroOptimization:
     if strategy.zero_stage == 0:
         return ZeroOptimization(stage=0)
     optimizer, params = (_offload(place) for place in (strategy.offload_optimizer, strategy.offload_params))
-    common = {
+    common: dict[str, object] = {
         "overlap_comm": backend("deepspeed").overlap.gradient_reduce,
         "contiguous_gradients": True,
         "reduce_scatter": True,
@@ -69,6 +69,8 @@ def _zero(plan: Plan) -> ZeroOptimization:
         "offload_optimizer": optimizer,
         "offload_param": params,
     }
+    second = strategy.secondary_shard_group_size
+    common["zero_hpz_partition_size"] = second if second > 1 else None
     own = _stage3(buckets) if strategy.zero_stage == 3 else _stage12(buckets)
     return ZeroOptimization.model_validate({"stage": strategy.zero_stage, **common, **own})
 

@@ -179,9 +179,7 @@ def _hpz(bundle: Bundle, document: Document) -> Iterator[Finding]:
     if world is not None and world % size:
         message = f"{path} {size} does not divide the {world} ranks"
         yield at(document, path, "hpz-does-not-divide", message, f"{path}: the cards of one machine")
-    nodes = bundle.number("nnodes", "num_nodes", "num_machines")
-    if nodes == 1 or (world is not None and world <= size):
-        message = (
-            "a second copy of the weights (hpZ) inside the only machine saves no traffic and costs memory"
-        )
+    one_node = bundle.number("nnodes", "num_nodes", "num_machines") == 1
+    if one_node if world is None else world <= size:
+        message = "a second copy of the weights (hpZ) over all ranks saves no traffic and costs memory"
         yield at(document, path, "hpz-one-node", message, "zero_hpz_partition_size: 1")

@@ -24,6 +24,7 @@ WANTED: dict[str, tuple[object, ...]] = {
     "rank_order": ("tp-cp-dp-pp", "tp-cp-pp-dp"),
     "reshard_after_forward": (False, True),
     "shard_group": ("one card", "part", "whole"),
+    "second_copy": (False, True),
     "precision": ("bf16", "fp16", "fp32", "fp8"),
     "layers": ("one kind", "two kinds"),
 }
@@ -42,6 +43,7 @@ def shown(request: Request, strategy: Strategy) -> dict[str, object]:
     return found | {
         "offload": "+".join(offloads) or "none",
         "shard_group": "one card" if size == 1 else "whole" if size == ranks else "part",
+        "second_copy": strategy.secondary_shard_group_size > 1,
         "layers": "one kind" if len(request.model.kinds) == 1 else "two kinds",
     }
 

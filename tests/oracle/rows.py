@@ -31,6 +31,7 @@ class Row(NamedTuple):
     expert_tensor_parallel: int
     zero_stage: int
     shard_group_size: int
+    secondary_shard_group_size: int
     reshard_after_forward: bool
     offload_optimizer: str
     offload_params: str
@@ -82,6 +83,8 @@ def _legal(request: Request) -> Iterator[Row]:
                     continue
                 for place in _places(request, known, shard[0]):
                     if not trains(request, known.name, cut.tensor, shard[0], place[1]):
+                        continue
+                    if shard[2] > 1 and not _doubles(request, place[1]):
                         continue
                     for sequence in _sequence_parallel(request, known, cut):
                         for order, batch in _schedule(request, known, cut):
@@ -261,8 +264,11 @@ def _with_experts(request: Request, known: Backend, cut: tuple[int, int, int, in
                 yield Degrees(t, c, p, d, e, et)
 
 
-def _shards(request: Request, known: Backend, cut: Degrees) -> Iterator[tuple[int, int, bool]]:
-    """(zero stage, shard group, reshard): states over all data ranks, or over equal groups of them."""
+def _shards(request: Request, known: Backend, cut: Degrees) -> Iterator[tuple[int, int, int, bool]]:
+    """(zero stage, shard group, secondary group, reshard).
+
+    States lie over all data ranks, or over equal groups of them.
+    """
     ranks = cut.data * cut.context
     for zero in range(4):
         if zero not in known.zero_stages or not wished(request, "zero_stage", zero):
@@ -274,7 +280,30 @@ def _shards(request: Request, known: Backend, cut: Degrees) -> Iterator[tuple[in
                 continue
             again = zero == 3
             if wished(request, "shard_group_size", size) and wished(request, "reshard_after_forward", again):
-                yield zero, size, again
+                for second in _seconds(request, known, zero, ranks):
+                    yield zero, size, second, again
+
+
+def _seconds(request: Request, known: Backend, zero: int, ranks: int) -> Iterator[int]:
+    """Ranks of a second copy of the weights: none; under DeepSpeed's ZeRO-3 equal groups, fewer than all.
+
+    Unasked those that fill an island or a machine.
+    """
+    yield from (size for size in (1,) if wished(request, "secondary_shard_group_size", size))
+    if known.name != "deepspeed" or zero < 3:
+        return
+    filled = [tier.cards for tier in request.cluster.tiers().tiers if tier.name in ("island", "node")]
+    for size in range(2, ranks):
+        named = request.choose.secondary_shard_group_size is not None
+        usual = named or size in filled
+        if ranks % size == 0 and usual and wished(request, "secondary_shard_group_size", size):
+            yield size
+
+
+def _doubles(request: Request, params: str) -> bool:
+    """Whether weights can have a second copy: all of them trained, and on the card."""
+    training = request.training
+    return params == "none" and training.way.kind == "all" and not training.frozen
 
 
 def _places(request: Request, known: Backend, zero: int) -> Iterator[tuple[str, str]]:

@@ -154,6 +154,7 @@ def zero(rng: Random) -> dict[str, Any]:
         "zero_stage": [3] if third else rng.choice((None, [0, 1], [2], [1, 2])),
         "offload_optimizer": rng.choice((None, None, ["cpu"])),
         "offload_params": ["cpu"] if third and rng.random() < 0.3 else None,
+        "secondary_shard_group_size": rng.choice((None, None, [1, 2])) if third else None,
         "recompute": rng.choice((None, None, ["full"], ["none"])),
     }
     machines = (rng.choice(CARDS), rng.choice((2, 4)), rng.choice((1, 2)))
