@@ -154,11 +154,23 @@ def zero(rng: Random) -> dict[str, Any]:
         "zero_stage": [3] if third else rng.choice((None, [0, 1], [2], [1, 2])),
         "offload_optimizer": rng.choice((None, None, ["cpu"])),
         "offload_params": ["cpu"] if third and rng.random() < 0.3 else None,
-        "secondary_shard_group_size": rng.choice((None, None, [1, 2])) if third else None,
         "recompute": rng.choice((None, None, ["full"], ["none"])),
     }
     machines = (rng.choice(CARDS), rng.choice((2, 4)), rng.choice((1, 2)))
     return asked(rng, transformer, machines, (8, 16), choose)
+
+
+def doubled(rng: Random) -> dict[str, Any]:
+    """DeepSpeed ZeRO-3 on two machines: a second copy of the weights in each, or over pairs."""
+    transformer = rng.choice((dense, gpt, mixed))(rng, rng.randint(2, 5))
+    gpus = rng.choice((2, 4))
+    choose: dict[str, Any] = {
+        "backend": "deepspeed",
+        "zero_stage": [3],
+        "secondary_shard_group_size": rng.choice(([gpus], [2], [2, gpus])),
+        "offload_params": ["none"],
+    }
+    return asked(rng, transformer, (rng.choice(CARDS), gpus, 2), (8, 16), choose)
 
 
 MACHINES_OF: tuple[tuple[str, list[str] | None], ...] = (
@@ -211,5 +223,5 @@ def hosted(rng: Random) -> dict[str, Any]:
 THEMES: tuple[Theme, ...] = (
     pipeline, anything, two_kinds, tensor, pipeline, context, routing, hosted, pipeline, zero,
     pipeline, sharded, two_kinds, interleaved, arithmetic, arithmetic, routing, hosted, arithmetic, zero,
-    pipeline, sharded, two_kinds, hosted, anything, arithmetic, two_kinds, hosted, arithmetic, sharded,
+    pipeline, sharded, two_kinds, hosted, anything, doubled, two_kinds, hosted, arithmetic, sharded,
 )  # fmt: skip
