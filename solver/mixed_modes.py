@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 
 import numpy as np
 
@@ -16,6 +17,9 @@ from .options import RowOptions
 SUM_NEVER = 2**50
 """A sum of chunks no stages reach, ns: small enough that stages of them can be added."""
 
+MOST_STATES = 2**20
+"""Counts of stages and layers over all modes of a row that are looked at one by one."""
+
 
 @dataclass(frozen=True)
 class ModeCosts:
@@ -24,10 +28,10 @@ class ModeCosts:
     chunk: Ints
     tail: Ints
     layers: int
-    second: int
-    """Stages on the second of two pools; with more pools each stage chooses freely."""
+    shares: tuple[int, ...]
+    """Stages of each pool; none where they are too many to count: then each stage chooses freely."""
     exact: bool
-    """Whether what fits here is a plan: two pools, one kind of layers, one option for each number of them."""
+    """Whether what fits here is a plan: one kind of layers, one option for each number of them."""
 
     @classmethod
     def of(cls, options: RowOptions, stages_of_pools: tuple[int, ...]) -> ModeCosts:
@@ -43,8 +47,10 @@ class ModeCosts:
             cost = np.full(shape, NEVER, dtype=np.int64)
             np.minimum.at(cost, where, every[:, column])
             costs.append(cost)
-        exact = pools == 2 and not options.contiguous and len(every) == int((costs[0] < NEVER).sum())
-        return cls(costs[0], costs[1], options.layers, stages_of_pools[1], exact)
+        states = modes * prod(share + 1 for share in stages_of_pools[1:]) * (options.layers + 1)
+        shares = stages_of_pools if states <= MOST_STATES else ()
+        exact = bool(shares) and not options.contiguous and len(every) == int((costs[0] < NEVER).sum())
+        return cls(costs[0], costs[1], options.layers, shares, exact)
 
     @cached_property
     def chunks(self) -> Ints:
@@ -64,8 +70,27 @@ class ModeCosts:
     def _hold_all(self, tau: Ints, theta: Ints) -> Bools:
         numbers = np.arange(self.chunk.shape[3])
         most = np.where(self._allowed(tau, theta), numbers, -(2**20)).max(axis=3)
-        enough: Bools = most_held(most, np.full(len(most), self.second)) >= self.layers
+        if len(self.shares) == 2:
+            held = most_held(most, np.full(len(most), self.shares[1]))
+        else:
+            held = self._most_placed(most)
+        enough: Bools = held >= self.layers
         return enough
+
+    def _most_placed(self, most: Ints) -> Ints:
+        """Most layers of each mode with every pool's number of stages, stage after stage."""
+        most = most if self.shares else most.max(axis=2, keepdims=True)
+        before = np.full((len(most), *(share + 1 for share in self.shares[1:])), -(2**40))
+        before.reshape(len(before), -1)[:, 0] = 0
+        for stage in range(most.shape[1]):
+            after = np.full_like(before, -(2**40))
+            for pool in range(most.shape[2]):
+                left, into = _placed(pool, before.ndim - 1)
+                here = most[:, stage, pool].reshape(-1, *[1] * (before.ndim - 1))
+                np.maximum(after[into], before[left] + here, out=after[into])
+            before = after
+        found: Ints = before.reshape(len(before), -1)[:, -1]
+        return found
 
     def least_chunk(self, theta: Ints) -> Ints:
         """The least bottleneck of each mode with tails of at most `theta`; `NEVER` where there is none."""
@@ -78,26 +103,34 @@ class ModeCosts:
     def least_sum(self, tau: Ints, theta: Ints) -> Ints:
         """The least sum of chunks of each mode with chunks up to `tau`, tails up to `theta`.
 
-        By stages, over the layers held and the stages placed on the second pool so far; `SUM_NEVER` and more
-        where the stages cannot hold all layers.
+        Stage after stage, over the stages placed on each pool but the first and the layers held so far;
+        `SUM_NEVER` and more where the stages cannot hold all layers.
         """
         cost = np.where(self._allowed(tau, theta), self.chunk, SUM_NEVER)
-        if cost.shape[2] != 2:
-            cost = cost.min(axis=2, keepdims=True)
-        second = self.second if cost.shape[2] == 2 else 0
-        before = np.full((len(cost), second + 1, self.layers + 1), SUM_NEVER, dtype=np.int64)
-        before[:, 0, 0] = 0
+        cost = cost if self.shares else cost.min(axis=2, keepdims=True)
+        placed = tuple(share + 1 for share in self.shares[1:])
+        before = np.full((len(cost), *placed, self.layers + 1), SUM_NEVER, dtype=np.int64)
+        before.reshape(len(before), -1)[:, 0] = 0
         for stage in range(cost.shape[1]):
             after = np.full_like(before, SUM_NEVER)
             for pool in range(cost.shape[2]):
+                left, into = _placed(pool, len(placed))
                 for held in _held(cost[:, stage, pool], self.layers):
-                    here = cost[:, stage, pool, held, None, None]
-                    reached = before[:, : second + 1 - pool, : self.layers + 1 - held] + here
-                    into = after[:, pool:, held:]
-                    np.minimum(into, reached, out=into)
+                    here = cost[:, stage, pool, held].reshape(-1, *[1] * (before.ndim - 1))
+                    reached = before[left][..., : self.layers + 1 - held] + here
+                    target = after[into][..., held:]
+                    np.minimum(target, reached, out=target)
             before = after
-        found: Ints = before[:, second, self.layers]
+        found: Ints = before[..., -1].reshape(len(before), -1)[:, -1]
         return found
+
+
+def _placed(pool: int, others: int) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
+    """Where states lie before and after one stage more is placed on `pool`; the first is not counted."""
+    left, into = [slice(None)] * (others + 1), [slice(None)] * (others + 1)
+    if pool:
+        left[pool], into[pool] = slice(None, -1), slice(1, None)
+    return tuple(left), tuple(into)
 
 
 def _least(values: Ints, modes: int, held: Callable[[Ints], Bools]) -> Ints:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from shardwise.costs.columns import Ints
+from shardwise.solver import mixed_modes
 from shardwise.solver.lower import NEVER
 from shardwise.solver.mixed_floors import mode_bounds
 from shardwise.solver.mixed_leaf import MixedLeaf
@@ -93,8 +94,8 @@ def test_frontiers_cut_no_plan(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_least_sums_equal_brute_force(seed: int) -> None:
-    """Two pools, each with its share of the stages: under limits of chunk and tail the sum is the least."""
-    options, shares = drawn(seed)
+    """Each pool with its share of the stages: under limits of chunk and tail the sum is the least."""
+    options, shares = drawn(seed, pools=2 + seed % 2)
     draw = random.Random(-seed)
     modes = len(options.modes)
     tau, theta = draw.randint(5, 40), draw.randint(10, 60)
@@ -109,9 +110,19 @@ def test_least_sums_equal_brute_force(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_three_pools_are_bounded_from_below(seed: int) -> None:
-    """Three pools: the bound is below every plan, nothing is said to be reached."""
+def test_three_pools_are_bounded_too(seed: int) -> None:
+    """Three pools: the bounds enclose the least step of every mode, as with two."""
     options, shares = drawn(seed, pools=3)
+    bounds = mode_bounds(options, shares, FAR)
+    for mode in range(len(options.modes)):
+        assert bounds.lower[mode] <= least(options, mode, shares) <= bounds.upper[mode]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_many_states_are_bounded_from_below(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where states are too many to count the bound is below every plan still, none is said to be reached."""
+    monkeypatch.setattr(mixed_modes, "MOST_STATES", 1)
+    options, shares = drawn(seed, pools=2 + seed % 2)
     bounds = mode_bounds(options, shares, FAR)
     for mode in range(len(options.modes)):
         assert bounds.lower[mode] <= least(options, mode, shares)
