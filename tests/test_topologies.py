@@ -293,6 +293,26 @@ def test_a_mesh_tells_its_card_by_all_its_links() -> None:
     assert "H100-SXM-80GB" in caught.value.legal and "V100-SXM-32GB" not in caught.value.legal
 
 
+def test_a_bridge_that_nobody_spoke_of_is_said() -> None:
+    """Two cards of a kind that a bridge can join count as joined, and it is told; given, it is not."""
+    card = "gpu = 'TITAN-RTX'\ngpus_per_node = 2\n"
+    bridged = cluster_of_text(card, "x.toml", {})
+    assert bridged.node.link == "pairs"
+    assert any("taken as joined by their NVLink bridge" in note for note in bridged.notes)
+    for said in ({"link": "pcie"}, {"link": "pairs"}, {"island_gpus": 1}):
+        given = cluster_of_text(card, "x.toml", said)
+        assert not any("NVLink bridge" in note for note in given.notes)
+
+
+@pytest.mark.parametrize(("link", "island"), [("pcie", 2), ("pairs", 1)])
+def test_a_link_and_an_island_that_contradict(link: str, island: int) -> None:
+    """Islands of one are cards on PCIe alone, and no others are."""
+    with pytest.raises(InputError, match="contradicts link"):
+        cluster_of_text(
+            "gpu = 'TITAN-RTX'\ngpus_per_node = 2\n", "x.toml", {"link": link, "island_gpus": island}
+        )
+
+
 def test_a_network_of_unknown_kind_or_rate_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     """A rate without a fabric counts as tcp and it is told; network cards without a rate show none."""
     said = {"gpu": "A100-SXM-80GB", "nodes": 2, "nic_gbit_per_s": 200, "nics_per_node": 8}

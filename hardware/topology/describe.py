@@ -61,6 +61,13 @@ def no_fabric(found: Node, said: Description) -> list[str]:
     return [f"fabric not known: taken as {found.fabric}, the slowest; give fabric (infiniband-ndr, roce)"]
 
 
+def assumed_bridge(found: Node, said: Description) -> list[str]:
+    """What to say of bridges between pairs of cards that nobody spoke of: they are sold apart."""
+    if said.machine or said.link or said.island_gpus or found.link != "pairs":
+        return []
+    return ["link not known: pairs of cards taken as joined by their NVLink bridge; give link (pairs, pcie)"]
+
+
 def card_of(description: Description, seen: list[Gpu], origin: str, named: str = "") -> Gpu:
     """The card: as described, else the one that was seen (`named` so). Raises `InputError` asking for it."""
     if description.gpu is not None:
@@ -130,6 +137,10 @@ def _link(card: Gpu, island: int) -> Link:
 def laid_over(found: Node, description: Description, card: Gpu | None, origin: str) -> Node:
     """`found` with what `description` says of it. Raises `InputError` where that cannot be."""
     said = description
+    if said.link and said.island_gpus and (said.link == "pcie") != (said.island_gpus == 1):
+        reason = f"contradicts link = {said.link}: islands of 1 are cards on PCIe alone"
+        legal = ["1"] if said.link == "pcie" else ["2", "more"]
+        raise InputError("cluster.island_gpus", said.island_gpus, origin, reason, legal=legal)
     changes: dict[str, object] = {}
     if card is not None and card != found.gpu:
         changes |= {"gpu": card}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...inputs import InputError, nearest
 from .checked import checked
-from .describe import NO_HOST, Description, base_node, card_of, laid_over, no_fabric
+from .describe import NO_HOST, Description, assumed_bridge, base_node, card_of, laid_over, no_fabric
 from .fabric import settled
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def _pool(table: dict[str, Any], origin: str, beside: Beside) -> Cluster:
         found = cluster_of_sighting(seen, said, said.topology)
         return found.model_copy(update={"notes": (*found.notes, *assumed)})
     node = node_of(said, origin)
-    notes = (*assumed, *no_fabric(node, said))
+    notes = (*assumed, *no_fabric(node, said), *assumed_bridge(node, said))
     if not node.host_memory_bytes and said.host_memory_gib is None:
         notes = (*notes, NO_HOST)
     return Cluster(name=said.name or node.name, node=node, nodes=said.nodes or 1, notes=notes)
