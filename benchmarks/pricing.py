@@ -54,6 +54,7 @@ def rows(number: int, batch: int) -> tuple[Strategies, Ints]:
         "expert_parallel": one,
         "expert_tensor_parallel": chosen["tensor_parallel"],
         "shard_group_size": np.where(chosen["zero_stage"] > 0, data, 1),
+        "secondary_shard_group_size": one,
         "reshard_after_forward": 0 * one,
         "gradient_accumulation_steps": np.maximum(batch // data // chosen["micro_batch_size"], 1),
     }

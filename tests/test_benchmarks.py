@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import accuracy, configs, efficiency, oracle, proof, regret, speed
+from benchmarks import accuracy, configs, efficiency, oracle, pricing, proof, regret, speed
 from benchmarks.scores import by_source, spearman, summary
 from shardwise.costs import price
 from shardwise.inputs import InputError
@@ -529,3 +529,10 @@ def test_json_is_one_object_and_stable(tmp_path: Path, capsys: pytest.CaptureFix
         outputs.append(capsys.readouterr().out)
 
     assert outputs[0] == outputs[1] and json.loads(outputs[0])["rows"]["priced"] == 1
+
+
+def test_strategies_priced_at_once() -> None:
+    """Every column of a strategy has a value; some of them fit."""
+    prices = pricing.priced(1536)
+    assert len(prices.peak_kib) == 1536 and prices.step.total.min() > 0
+    assert (prices.peak_kib <= prices.book.layout.cluster.node.gpu.memory_usable_bytes // 1024).any()
