@@ -32,6 +32,7 @@ check: $(VENV)/dev
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet --site-dir build/site
+	$(VENV)/bin/python -m pytest tests/test_docs.py
 	$(MAKE) wheel-test
 
 # The built wheel and sdist, tested in a clean environment away from the tree.
