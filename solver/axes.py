@@ -146,7 +146,9 @@ def offloads(request: Request, known: Backend) -> list[tuple[int, int, int]]:
     found = []
     for optimizer, params in product(PLACES, PLACES):
         word = "none" if optimizer == "none" else "optimizer" if params == "none" else "optimizer+params"
-        placed = optimizer in wanted[0] and params in wanted[1] and drives_hold(request, optimizer, params)
+        placed = (
+            optimizer in wanted[0] and params in wanted[1] and drives_hold(request, known, optimizer, params)
+        )
         if not placed or word not in known.offload or (optimizer == "none" and params != "none"):
             continue
         least = 0 if word == "none" else known.offload_optimizer_from_stage

@@ -22,16 +22,16 @@ def breaches(request: Request, strategy: Strategy) -> tuple[Breach, ...]:
         *_axes(request, known, strategy),
         *_shape(request, strategy),
         *_states(known, strategy),
-        *_drives(request, strategy),
+        *_drives(request, known, strategy),
         *_stages(known, strategy),
         *_asked(request, strategy),
     )
 
 
-def _drives(request: Request, strategy: Strategy) -> Iterator[Breach]:
+def _drives(request: Request, known: Backend, strategy: Strategy) -> Iterator[Breach]:
     places = (strategy.offload_optimizer, strategy.offload_params)
-    if not drives_hold(request, *places):
-        need, held = bytes_on_drives(request, *places) / 1e9, request.cluster.node.nvme_bytes / 1e9
+    if not drives_hold(request, known, *places):
+        need, held = bytes_on_drives(request, known, *places) / 1e9, request.cluster.node.nvme_bytes / 1e9
         reason = f"{need:,.0f} GB of states a machine exceed its {held:,.0f} GB of NVMe"
         yield Breach(rule="offload_optimizer", reason=reason, origin="cluster.node.nvme_bytes")
 

@@ -52,7 +52,8 @@ def _nvme(request: Request, strategy: Strategy) -> Notice:
     cluster, law = request.cluster, host()
     read, written = law.nvme_read_bytes_per_s / 1e9, law.nvme_write_bytes_per_s / 1e9
     held = "states of the optimizer" + (" and weights" if strategy.offload_params == "nvme" else "")
-    need = bytes_on_drives(request, strategy.offload_optimizer, strategy.offload_params) / 1e9
+    places = (strategy.offload_optimizer, strategy.offload_params)
+    need = bytes_on_drives(request, backend(strategy.backend), *places) / 1e9
     size = cluster.node.nvme_bytes
     known = (
         f"{need:,.0f} of {size / 1e9:,.0f} GB a node" if size else f"{need:,.0f} GB a node, drives not known"

@@ -9,9 +9,10 @@ import pytest
 from shardwise import Plan, Request, plan
 from shardwise.costs import Ledger, price
 from shardwise.hardware import Cluster, catalogue
-from shardwise.models import Stage, Strategy, Training, Transformer
+from shardwise.models import Stage, Strategy, Training, Transformer, count
 from shardwise.models.backend import backend
 from shardwise.models.recipe import recipe
+from shardwise.solver.drives import bytes_on_drives, drives_hold
 from shardwise.solver.planner import check
 
 LLAMA = Transformer.preset("llama-3.1-8b")
@@ -365,3 +366,19 @@ def test_nvme_is_offered_to_those_who_ask() -> None:
     tight = small.model_copy(update={"cluster": small.cluster.model_copy(update={"node": node})})
     assert not isinstance(plan(tight.changed(asked)), Plan)
     assert any("NVMe" in breach.reason for breach in check(tight, found.strategy).breaches)
+
+
+@pytest.mark.parametrize(("optimizer", "state_bytes"), [("adamw", 12), ("lion", 8)])
+def test_drives_hold_the_states_of_the_asked_optimizer(optimizer: str, state_bytes: int) -> None:
+    """Master copy and moments by the backend's byte recipe: drives of that size do, a byte less does not."""
+    training = {"global_batch_size": 16, "sequence_length": 2048, "optimizer": optimizer}
+    asked = Request.model_validate(
+        {"model": "llama-3.2-1b", "cluster": {"preset": "dgx-h100"}, "training": training}
+    )
+    need = state_bytes * count(asked.model).total
+    known = backend("deepspeed")
+    assert bytes_on_drives(asked, known, "nvme", "none") == need
+    for size, held in ((need, True), (need - 1, False)):
+        node = asked.cluster.node.model_copy(update={"nvme_bytes": size})
+        cluster = asked.cluster.model_copy(update={"node": node})
+        assert drives_hold(asked.model_copy(update={"cluster": cluster}), known, "nvme", "none") is held
