@@ -20,6 +20,15 @@ sys.exit(code)
 """
 
 
+LEFT = """
+import gc, os, sys
+from shardwise.cli import main
+code = main()
+print("left:", gc.get_freeze_count(), os.environ["OPENBLAS_NUM_THREADS"])
+sys.exit(code)
+"""
+
+
 def loaded(*words: str) -> set[str]:
     """Top-level modules in memory after a command line."""
     done = subprocess.run([sys.executable, "-c", PROBE, *words], capture_output=True, text=True, timeout=60)
@@ -64,3 +73,13 @@ def test_a_question_loads_no_more_modules() -> None:
 
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == []
+
+
+def test_a_process_of_our_own_ends_at_once() -> None:
+    """After the command nothing is searched for cycles again, and no threads were started for numpy."""
+    done = subprocess.run([sys.executable, "-c", LEFT, "--help"], capture_output=True, text=True, timeout=60)
+
+    assert done.returncode == 0, done.stderr
+    frozen, threads = done.stdout.rpartition("left:")[2].split()
+    assert int(frozen) > 1000
+    assert threads == "1"
