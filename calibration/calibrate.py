@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import exp
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy.typing as npt
 from ..costs import price
 from ..hardware import Site, SiteConstant
 from ..inputs import InputError
+from ..inputs.record import dataclass
 from .facts import facts
 from .fit import Array, Fit, changes
 from .measured import MeasuredStep, MeasuredSteps, catalogue_value, unknowns_of

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from statistics import median
 
 from ..inputs import InputError
+from ..inputs.record import dataclass
 from ..models import Training
 
 WARM_UP = 5

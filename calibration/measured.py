@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -14,6 +13,7 @@ from ..costs.cards import card_factors
 from ..costs.columns import Counts, Strategies
 from ..costs.price import price_columns
 from ..hardware import Cluster, Site, SiteConstant
+from ..inputs.record import dataclass
 from ..models import Strategy, Training, Transformer
 from ..models.stack import stacks
 from .facts import facts

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
+
+from ..inputs.record import dataclass
 
 if TYPE_CHECKING:
     from ..plans import Notice

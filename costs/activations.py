@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
 import numpy as np
 
 from ..inputs import Frozen
+from ..inputs.record import dataclass
 from ..models.mixers import Mixing
 from ..models.stack import stack, stack_names
 from ..models.transformer import Block

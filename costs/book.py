@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from ..inputs.record import dataclass
 from .activations import activation_terms
 from .adapter_work import adapter_units
 from .buffers import buffer_terms

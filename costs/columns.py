@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..inputs import InputError, nearest
+from ..inputs.record import dataclass
 from ..models.backend import backend
 from ..models.recipe import losses
 from ..models.stack import stack_names

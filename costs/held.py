@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..inputs.record import dataclass
 from .columns import Bools, Floats
 from .layout import Layout
 from .portion import Portion

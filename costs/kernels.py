@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
 import numpy as np
 
+from ..inputs.record import dataclass
 from ..models.shares import Shares, trained_shares
 from ..models.stack import stacks
 from ..models.transformer import Block

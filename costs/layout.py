@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ..hardware import Cluster
+from ..inputs.record import dataclass
 from ..models.counts import ModelCount, count
 from ..models.training import Training
 from ..models.transformer import Block, Transformer

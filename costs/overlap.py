@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from ..hardware.collective import Kind
+from ..inputs.record import dataclass
 from .activations import again
 from .buffers import bucket_elements
 from .collectives import bucketed, point_to_point, seconds

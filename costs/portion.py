@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
+from ..inputs.record import dataclass
 from ..models.adapters import adapted
 from ..models.counts import ModelCount
 from ..models.shares import Shares, trained_shares

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from ..hardware import Cluster
+from ..inputs.record import dataclass
 from ..models.stack import stack, stack_names
 from ..models.strategy import BACKENDS, Strategy
 from ..models.training import Training

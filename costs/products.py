@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from ..hardware.catalogue import gemm_curve
+from ..inputs.record import dataclass
 from ..models.mixers import Mixing
 from ..models.strategy import PRECISIONS
 from .cards import training_factor

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from ..inputs.record import dataclass
 from .columns import Bools, Ints
 
 

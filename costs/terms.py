@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..inputs.record import dataclass
 from .columns import Bools, Counts, Ints
 
 Per = Literal["chunk", "stage", "flight"]

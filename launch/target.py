@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 
+from ..inputs.record import dataclass
 from ..models.strategy import BACKENDS, BackendName, Strategy
 from ..models.transformer import Transformer
 from ..plans.plan import Plan

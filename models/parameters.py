@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ..inputs.record import dataclass
 from .mixers import Attention, Mixer
 from .transformer import Block, FeedForward, Predictor, Tower, Transformer
 

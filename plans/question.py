@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ..inputs import InputError
+from ..inputs.record import dataclass
 from .raw import Raw
 from .request import Request
 from .settings import INSIDE, field_of

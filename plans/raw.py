@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ..inputs import InputError, read_text
 from ..inputs.kinds import path_of
+from ..inputs.record import dataclass
 from ..inputs.tables import json_tables, toml_tables
 
 

@@ -15,12 +15,12 @@ An FSDP framework with zero_stage 0 is plain data parallel; a Megatron framework
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import product
 
 from pydantic import ValidationError
 
 from ..hardware import Cluster
+from ..inputs.record import dataclass
 from ..models import Strategy, Training, Transformer
 from ..models.stack import stack
 from ..models.strategy import BackendName

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from ..costs import Ledger, price
 from ..hardware import Cluster
+from ..inputs.record import dataclass
 from ..models import Strategy, Training, Transformer
 from .layouts import Candidate
 from .record import Record

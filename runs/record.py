@@ -5,10 +5,10 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
 from ..inputs import InputError, nearest, read_text
+from ..inputs.record import dataclass
 from .refusal import Refused
 
 

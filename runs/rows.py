@@ -7,10 +7,9 @@ the measured memory counts). A row that no rule can fill raises `Refused` with a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ..costs.ledger import View
 from ..hardware import Cluster
+from ..inputs.record import dataclass
 from ..models import Training, Transformer
 from .layouts import Candidate, layouts_of
 from .machines import cluster_of

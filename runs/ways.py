@@ -11,9 +11,9 @@ table and those after it. Offloaded activations are not priced.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
+from ..inputs.record import dataclass
 from ..models.training import Optimizer
 from .record import Record
 from .software import Software

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import product
 
 from ..costs.columns import code
 from ..costs.uplink import WITHIN
+from ..inputs.record import dataclass
 from ..models.backend import Backend
 from ..models.divisors import divisors_of, legal_degrees
 from ..models.strategy import PLACES, RANK_ORDERS, Place

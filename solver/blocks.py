@@ -7,7 +7,8 @@ stages in all. A block is so many free cards of one machine; a stage is d blocks
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from ..inputs.record import dataclass
 
 SCALE = 10**6
 """Parts of one in which loads are counted."""

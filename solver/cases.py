@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from ..costs.columns import Bools, Ints
+from ..inputs.record import dataclass
 from ..models.backend import backend
 from ..models.strategy import BACKENDS
 from .coefficients import Coefficients, allowed_recompute

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from ..costs.columns import FLAGS, Strategies
+from ..inputs.record import dataclass
 from ..models.strategy import Stage, Strategy
 from ..plans import Request
 from .coefficients import Coefficients

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 import numpy as np
@@ -14,6 +14,7 @@ from ..costs.host import host_capacity_bytes, stage_block
 from ..costs.layout import Layout
 from ..costs.ledger import is_communication
 from ..costs.terms import Term
+from ..inputs.record import dataclass
 from ..models.backend import backend
 from ..models.strategy import BACKENDS, Recompute
 from ..plans import Request

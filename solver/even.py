@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from ..costs.book import Sum
 from ..costs.columns import Bools, Ints
+from ..inputs.record import dataclass
 from ..models.backend import backend
 from ..models.strategy import BACKENDS
 from .bounds import supports

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from ..hardware import Cluster
 from ..inputs import InputError
+from ..inputs.record import dataclass
 from ..plans import NoPlan, OutOfTime, Plan, Request
 from .alternatives import ASIDE_SECONDS, Where
 from .answer import Writers, out_of_time, plan_of

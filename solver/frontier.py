@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from ..costs.columns import Ints, distinct
+from ..inputs.record import dataclass
 from .options import RowOptions
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..inputs.record import dataclass
 from .engine import cp_model, new_solver
 from .frontier import Breakpoint, frontier, row_bound
 from .options import Mode, RowOptions

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from ..costs.columns import Bools, Ints
+from ..inputs.record import dataclass
 from .cases import Cases
 from .coefficients import Coefficients
 from .counted import Counted

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from ..costs.book import Book, Sum
 from ..costs.columns import Ints
 from ..costs.layout import Layout
+from ..inputs.record import dataclass
 from ..plans import Request
 from .coefficients import Coefficients
 from .space import Space

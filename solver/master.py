@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ..costs.columns import Strategies
+from ..inputs.record import dataclass
 from .engine import cp_model, new_solver
 from .rules import KNOBS, Range, Rule, comparison_of, operator_of, reached
 

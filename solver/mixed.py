@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from heapq import heappop, heappush
 from typing import NamedTuple
@@ -12,6 +12,7 @@ import numpy as np
 
 from ..costs.columns import NAMES, Ints, Strategies
 from ..hardware.mixed import all_alike, pool_names
+from ..inputs.record import dataclass
 from ..models.strategy import Strategy
 from ..plans import Request
 from .close import OPTION_SECONDS, strategy_of

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from ..costs.book import Sum, spread
 from ..costs.columns import Bools, Ints, Strategies
 from ..costs.mixed import BOUNDARY
+from ..inputs.record import dataclass
 from ..plans import Request
 from .bounds import most_layers
 from .coefficients import Coefficients

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from ..costs.columns import Bools, Ints
+from ..inputs.record import dataclass
 from .frontier import Breakpoint
 from .lower import NEVER
 from .mixed_modes import ModeCosts

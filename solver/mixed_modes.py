@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
 import numpy as np
 
 from ..costs.columns import Bools, Ints, distinct
+from ..inputs.record import dataclass
 from .lower import NEVER
 from .mixed_bounds import most_held
 from .options import RowOptions

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ..inputs.record import dataclass
 from ..models.strategy import Strategy
 from .coefficients import Coefficients
 from .level import Level

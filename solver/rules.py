@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from ..costs.columns import NAMES, WORDS, Bools, Ints
 from ..inputs import InputError, nearest
+from ..inputs.record import dataclass
 
 KNOBS: tuple[str, ...] = tuple(name for name in NAMES if name not in WORDS)
 """Knobs a rule may name: integers, and flags as 0 or 1."""

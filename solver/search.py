@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from ..costs.columns import Ints
+from ..inputs.record import dataclass
 from ..plans import Request
 from .bounds import can_fit, levels, nearly_within
 from .cases import recompute_alike

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from ..hardware import Cluster, Node
+from ..inputs.record import dataclass
 from ..plans import Request
 from .blocks import SCALE, Leaf, Spread, spread
 

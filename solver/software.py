@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import product
 
+from ..inputs.record import dataclass
 from ..models.backend import Backend, backend
 from ..models.stack import stack
 from ..models.strategy import BACKENDS, GradientDtype, Precision

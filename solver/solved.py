@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ..inputs.record import dataclass
 from ..plans import NoPlan, Plan, Request
 from .alternatives import ASIDE_SECONDS
 from .fragments import plan_fragments

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from itertools import product
 
 import numpy as np
 
 from ..costs.columns import NAMES, Ints, Strategies, code
+from ..inputs.record import dataclass
 from ..models.backend import Backend
 from ..models.divisors import EIGHT_BIT, misaligned
 from ..plans import Request

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from ..costs.book import Sum
 from ..costs.columns import Bools, Ints
+from ..inputs.record import dataclass
 from .cases import SELECTIVE, Cases
 from .coefficients import Coefficients, capacity_kib
 from .counted import host_holds

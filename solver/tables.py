@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from threading import Lock
 from typing import Any, TypeVar
 
 import numpy as np
 
 from ..costs.columns import Ints
+from ..inputs.record import dataclass
 from ..plans import Request
 from .coefficients import Coefficients
 from .cuts import obeying

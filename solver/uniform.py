@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from ..costs.book import Sum
 from ..costs.columns import Bools, Ints, distinct
 from ..costs.schedule import step
+from ..inputs.record import dataclass
 from .bounds import relief_of, supports
 from .coefficients import Coefficients, allowed_recompute, capacity_kib, host_capacity_kib
 from .even import even_step, recompute_all

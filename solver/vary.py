@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ..inputs import InputError
 from ..inputs.kinds import refuse_no_list, refuse_other
+from ..inputs.record import dataclass
 from ..plans import Request
 from ..plans.row import BreakEven, Compare, CompareRow
 from .answer import versions

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ...inputs.record import dataclass
 from .matrix import ORDER, Matrix, links_of, worse
 from .pasted import CARD
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
 from ...inputs import InputError, read_text
+from ...inputs.record import dataclass
 from ...inputs.tables import json_tables, toml_tables
 
 Kind = Literal["json", "yaml", "toml", "script", "module", "hostfile"]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ...inputs import InputError
+from ...inputs.record import dataclass
 from .words import Word, words
 
 ASIDE = {
