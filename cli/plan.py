@@ -110,12 +110,12 @@ def _with_plan(
 ) -> int:
     """Shows and writes a plan; launch files are made before anything is printed or written."""
     from ..plans import as_json
-    from .emit import launch_files, refused
     from .output import as_text
-    from .plan_text import plan_text
 
     files: dict[str, str] = {}
     if emit:
+        from .emit import launch_files, refused
+
         made = launch_files(plan, emit)
         if made.refused:
             return refused(made, voice)
@@ -125,6 +125,8 @@ def _with_plan(
     if voice.as_json or output == "-":
         voice.data(text)
     else:
+        from .plan_text import plan_text
+
         voice.data(plan_text(plan, top, voice.verbose))
     for path in written:
         voice.note(f"wrote {path}")

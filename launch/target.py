@@ -8,9 +8,9 @@ from ..inputs.record import dataclass
 from ..models.strategy import BACKENDS, BackendName, Strategy
 from ..models.transformer import Transformer
 from ..plans.plan import Plan
-from . import accelerate, command, deepspeed, fsdp, megatron, slurm, torchtitan, transformers
+from . import accelerate, deepspeed, fsdp, megatron, slurm, torchtitan, transformers
 from .refused import Objection
-from .writer import writer
+from .writer import launcher, writer
 
 Narrowing = Mapping[str, object]
 """Values of `choose`, by name."""
@@ -70,7 +70,7 @@ TARGETS = {
             ("deepspeed",),
             deepspeed.objections,
             writer("deepspeed"),
-            command.deepspeed,
+            launcher("deepspeed"),
             "loaded and trained in our tests",
             ("deepspeed", "torch", "transformers"),
             ({"backend": "deepspeed"},),
@@ -81,7 +81,7 @@ TARGETS = {
             ("fsdp",),
             fsdp.objections,
             writer("fsdp"),
-            command.fsdp,
+            launcher("fsdp"),
             "imported and trained in our tests",
             ("torch", "transformers"),
             ({"backend": "fsdp"},),
@@ -91,7 +91,7 @@ TARGETS = {
             ("fsdp",),
             accelerate.objections,
             writer("accelerate"),
-            command.accelerate,
+            launcher("accelerate"),
             "loaded, not trained, in our tests",
             ("accelerate", "torch", "transformers"),
             _WHOLE,
@@ -101,7 +101,7 @@ TARGETS = {
             ("megatron",),
             megatron.objections,
             writer("megatron"),
-            command.megatron,
+            launcher("megatron"),
             "read by its own three checks of arguments, not run, in our tests",
             ("Megatron-LM",),
             ({"backend": "megatron"},),
@@ -112,7 +112,7 @@ TARGETS = {
             ("deepspeed", "fsdp"),
             transformers.objections,
             writer("transformers"),
-            command.transformers,
+            launcher("transformers"),
             "loaded in our tests",
             ("transformers", "accelerate", "deepspeed", "torch"),
             ({"backend": "deepspeed"}, *_WHOLE),
@@ -123,7 +123,7 @@ TARGETS = {
             ("fsdp",),
             torchtitan.objections,
             writer("torchtitan"),
-            command.torchtitan,
+            launcher("torchtitan"),
             "read by its own parser, not run, in our tests",
             ("torchtitan",),
             tuple(

@@ -1,4 +1,7 @@
-"""The writers of clients' files: a client's schema is loaded when one of its files is written."""
+"""The writers of clients' files and of their launch scripts, loaded when a file is written.
+
+Which clients could write a plan is asked with each plan; that takes neither their schemas nor the scripts.
+"""
 
 from __future__ import annotations
 
@@ -26,3 +29,13 @@ def writer(client: str) -> Callable[[Plan], dict[str, str]]:
         return written
 
     return write
+
+
+def launcher(client: str) -> Callable[[Plan], dict[str, str]]:
+    """File name to text of the script that starts `client`, with what stands beside it."""
+
+    def launch(plan: Plan) -> dict[str, str]:
+        written: dict[str, str] = getattr(import_module(".command", __package__), client)(plan)
+        return written
+
+    return launch

@@ -7,9 +7,15 @@
 | `origin`, `quantity` | where a value came from; amounts with units |
 | `plan`, `check`, `row` | the answers: a plan, a judgement, rows of `compare` and `curve`, `why` |
 | `complete`, `saved`, `schema` | strategies as people write them; answers as JSON; published schemas |
+
+Answers of other questions than `plan`, in `check` and `row`, are loaded when first asked for.
 """
 
-from .check import Best, Breach, Check, Edited, FilesRead, Patched
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..inputs.rooms import rooms
 from .choose import Choose
 from .complete import read_strategy
 from .digests import edited, stamped
@@ -44,8 +50,11 @@ from .quantity import bytes_of, count_of
 from .question import Question
 from .read import read_question, read_request
 from .request import Request
-from .row import BreakEven, Compare, CompareRow, Curve, CurveRow, Why
 from .saved import answer_of, as_json, read_plan
+
+if TYPE_CHECKING:
+    from .check import Best, Breach, Check, Edited, FilesRead, Patched
+    from .row import BreakEven, Compare, CompareRow, Curve, CurveRow, Why
 
 __all__ = [
     "Alternative",
@@ -100,3 +109,11 @@ __all__ = [
     "read_strategy",
     "stamped",
 ]
+
+__getattr__ = rooms(
+    __name__,
+    {
+        "check": ("Best", "Breach", "Check", "Edited", "FilesRead", "Patched"),
+        "row": ("BreakEven", "Compare", "CompareRow", "Curve", "CurveRow", "Why"),
+    },
+)

@@ -11,7 +11,6 @@ from typing import Any, Self
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
 from ..hardware import Cluster
-from ..hardware.topology import described
 from ..inputs import Frozen, InputError, nearest
 from ..inputs.kinds import refuse_no_mapping
 from ..models import Training, Transformer
@@ -173,6 +172,8 @@ def _other_cluster(old: Cluster, key: str, value: Any, origin: str) -> Cluster:
             raise InputError("cluster.gpus", value, origin, reason, legal=["1"])
         return with_gpus(old, value)
     if key in DESCRIBED:
+        from ..hardware.topology import described
+
         return described(old, {key: value}, origin)
     if key in ("nodes", "oversubscription", "leaf_nodes"):
         fields |= {key: value} | ({"cards": None, "free": ()} if key == "nodes" else {})

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from ..hardware import Cluster, Site
 from ..hardware.catalogue import node_names
-from ..hardware.topology import Description, described, read_cluster, read_own_table
+from ..hardware.topology.describe import Description
 from ..inputs import InputError, nearest, read_text
 from ..inputs.files import parse_json
 from ..inputs.kinds import path_of
@@ -115,14 +115,22 @@ def cluster_of(table: Mapping[str, Any], beside: Path | None = None) -> Cluster:
         raise InputError("cluster.oversubscription", spread, "cluster", "must be at least 1", legal=["1"])
     said = {key: value for key, value in table.items() if key not in ("file", "preset", "gpus")}
     if "file" in table:
+        from ..hardware.topology import read_cluster
+
         found = read_cluster(_path(table["file"], beside), said)
         return found if gpus is None else with_gpus(found, gpus)
     if table.get("preset") is None and any(key in table for key in ("machine", "gpu", "pool")):
+        from ..hardware.topology import read_own_table
+
         found = read_own_table(said, beside)
         return found if gpus is None else with_gpus(found, gpus)
     found = _preset(table.get("preset"), nodes, gpus, spread)
     more = {key: value for key, value in said.items() if key in DESCRIBED}
-    return described(found, more) if more else found
+    if not more:
+        return found
+    from ..hardware.topology import described
+
+    return described(found, more)
 
 
 def _path(value: object, beside: Path | None) -> Path:

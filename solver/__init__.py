@@ -13,15 +13,29 @@
 | `alternatives`, `folk` | other classes, the rule of thumb |
 | `feasible`, `members`, `clash`, `no_rows`, `reasons`, `cures` | why none: the clash in sentences, cures |
 | `fewest` | the fewest cards that have a plan |
-| `points`, `solved`, `why`, `vary`, `curve`, `ladder` | what if: a forced change, cases, counts, levers |
-| `diagnose` | an out-of-memory message: the term that broke, changes that fit |
+| `points`, `solved`, `forced`, `vary`, `counts`, `ladder` | what if: a forced change, cases, counts, levers |
+| `broken` | an out-of-memory message: the term that broke, changes that fit |
 | `watch`, `engine`, `planner` | who looks on, and may stop it; OR-Tools; the public face |
+
+Modules that only some questions need are loaded when one of those is asked.
 """
 
-from .curve import curve
-from .diagnose import diagnose
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..inputs.rooms import rooms
 from .planner import Planner, check, plan
-from .vary import Case, compare
-from .why import why
+
+if TYPE_CHECKING:
+    from .broken import diagnose
+    from .counts import curve
+    from .forced import why
+    from .vary import Case, compare
 
 __all__ = ["Case", "Planner", "check", "compare", "curve", "diagnose", "plan", "why"]
+
+__getattr__ = rooms(
+    __name__,
+    {"broken": ("diagnose",), "counts": ("curve",), "forced": ("why",), "vary": ("Case", "compare")},
+)

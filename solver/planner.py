@@ -1,16 +1,16 @@
-"""The public face of the search: plan, check, curve."""
+"""The public face of the search: plan, check, curve. What only some questions need is loaded with them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..hardware import Cluster
 from ..inputs import InputError
 from ..inputs.kinds import refuse_other
 from ..inputs.later import later
 from ..models import Strategy
-from ..plans import Best, Check, Curve, NoPlan, OutOfTime, Plan, Request, padded_request
+from ..plans import NoPlan, OutOfTime, Plan, Request, padded_request
 from ..plans.report import (
     cost_report,
     host_verdict,
@@ -23,19 +23,15 @@ from ..plans.report import (
 )
 from .alternatives import alternatives, offers
 from .answer import Writers, out_of_time, plan_of, versions
-from .clash import no_plan
-from .curve import curve
-from .feasible import feasible
-from .fewest import fewest
-from .fragments import plan_fragments, scattered
 from .ladder import ladder
-from .legal import breaches
 from .notices import notices
-from .pool_asides import pool_alternatives, pool_offers
-from .pools import plan_mixed
+from .outcome import Outcome
 from .search import Search
 from .software import default_precision
 from .tables import Tables
+
+if TYPE_CHECKING:
+    from ..plans import Check, Curve
 
 MOST_NODES = 256
 """Nodes that `min_resources` looks at, at most."""
@@ -61,9 +57,8 @@ def plan(
     asked, choose = request, request.choose
     precisions = choose.precision or (default_precision(request),)
     request, told = padded_request(request, choose.context_parallel or (1,), precisions)
-    uneven = plan_fragments if request.cluster.free else plan_mixed if request.cluster.others else None
-    if uneven is not None:
-        answer = uneven(request, time_limit, writers)
+    if request.cluster.free or request.cluster.others:
+        answer = _uneven(request, time_limit, writers)
         if not isinstance(answer, Plan):
             return answer
         found = answer.model_copy(update={"warnings": (*told, *answer.warnings)})
@@ -71,18 +66,38 @@ def plan(
             return found
         return _beside_pools(request, found) if request.cluster.others else _beside_blocks(request, found)
     if request.objective.minimize == "gpus":
+        from .fewest import fewest
+
         request, outcome = fewest(request, time_limit, tables)
         asked = request
     else:
         search = Search(request, time_limit, tables=tables)
         outcome = search.run() if time_limit else tables.outcome(request, search.run)
     if outcome.best is None:
-        return no_plan(asked, outcome) if outcome.proved else out_of_time(request, outcome)
+        return _none(asked, outcome) if outcome.proved else out_of_time(request, outcome)
     found = plan_of(request, outcome, writers)
     found = found.model_copy(update={"warnings": (*told, *found.warnings)})
     if not outcome.proved:
         return found
     return _with_asides(request, found, given or Tables())
+
+
+def _none(request: Request, outcome: Outcome) -> NoPlan:
+    """Why there is none, and the cures."""
+    from .clash import no_plan
+
+    return no_plan(request, outcome)
+
+
+def _uneven(request: Request, time_limit: float | None, writers: Writers | None) -> Plan | NoPlan | OutOfTime:
+    """The answer on free cards, or on pools of several types."""
+    if request.cluster.free:
+        from .fragments import plan_fragments
+
+        return plan_fragments(request, time_limit, writers)
+    from .pools import plan_mixed
+
+    return plan_mixed(request, time_limit, writers)
 
 
 def _with_asides(request: Request, found: Plan, tables: Tables) -> Plan:
@@ -98,6 +113,8 @@ def _with_asides(request: Request, found: Plan, tables: Tables) -> Plan:
 
 def _beside_blocks(request: Request, found: Plan) -> Plan:
     """The plan on free cards with what other choices reach on them, and the ladder on its own blocks."""
+    from .fragments import scattered
+
     return found.model_copy(
         update={
             "alternatives": later(lambda: alternatives(request, found, None, scattered)),
@@ -109,6 +126,8 @@ def _beside_blocks(request: Request, found: Plan) -> Plan:
 
 def _beside_pools(request: Request, found: Plan) -> Plan:
     """The plan with the other choices of pools beside it; a plan on one pool has its ladder too."""
+    from .pool_asides import pool_alternatives, pool_offers
+
     one = not found.request.cluster.others
     return found.model_copy(
         update={
@@ -125,6 +144,9 @@ def check(request: Request, strategy: Strategy, tables: Tables | None = None) ->
     `tables` are kept for later questions: the best is searched for once.
     Raises `InputError` where it cannot be priced: it does not use the cluster's cards or meet the batch.
     """
+    from ..plans import Best, Check
+    from .legal import breaches
+
     refuse_other(request, Request)
     refuse_other(strategy, Strategy)
     _priceable(request, strategy)
@@ -221,10 +243,14 @@ class Planner:
 
     def curve(self, request: Request, gpus: Sequence[int], envelope: bool = False) -> Curve:
         """The best plan for each number of cards: see `curve`."""
+        from .counts import curve
+
         return curve(self._on(request), gpus, envelope)
 
     def min_resources(self, request: Request) -> Plan | NoPlan | OutOfTime:
         """The plan on the fewest whole nodes that have one; as `plan` where none has."""
+        from .feasible import feasible
+
         nodes = 1
         while nodes <= MOST_NODES:
             sized = self._on(request).changed({"cluster.nodes": nodes})

@@ -8,7 +8,7 @@ from shardwise import Cluster, Planner, Request
 from shardwise.inputs import InputError
 from shardwise.plans.settings import settings_in
 from shardwise.solver import Case, compare, curve
-from shardwise.solver.curve import SHARDED, exact_batches
+from shardwise.solver.counts import SHARDED, exact_batches
 from shardwise.solver.points import front
 
 

@@ -8,9 +8,9 @@ from types import ModuleType
 from ...models.strategy import BackendName, Strategy
 from ...models.transformer import Transformer
 from ...plans.plan import Plan
-from .. import command, deepspeed, fsdp, megatron
+from .. import deepspeed, fsdp, megatron
 from ..refused import Objection
-from ..writer import writer
+from ..writer import launcher, writer
 
 NATIVE: dict[BackendName, ModuleType] = {"deepspeed": deepspeed, "fsdp": fsdp, "megatron": megatron}
 
@@ -18,7 +18,7 @@ NATIVE: dict[BackendName, ModuleType] = {"deepspeed": deepspeed, "fsdp": fsdp, "
 def native(plan: Plan) -> dict[str, str]:
     """The files of the plan's backend with a script that torchrun starts on each machine."""
     name = plan.strategy.backend
-    launch = command.deepspeed_torchrun if name == "deepspeed" else getattr(command, name)
+    launch = launcher("deepspeed_torchrun" if name == "deepspeed" else name)
     return {**writer(name)(plan), **launch(plan)}
 
 
