@@ -234,6 +234,8 @@ def cure_hints(outcome: NoPlan) -> list[str]:
         lines.append(f"  --set '{cure.set}'")
         why = f"{cure.change} ({cure.from_} to {cure.to}): step {seconds(cure.resulting_step_seconds)}{cards}"
         lines.append(paragraph(why, "      ", "      "))
+        if cure.strategy is not None:
+            lines.append(items(knobs(cure.strategy), "        "))
     return ["\n".join(lines)]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..hardware import Node
 from ..models.optimizer import paged_bytes
 from .columns import Bools, Ints
 from .held import Held
@@ -59,9 +60,15 @@ def _paged(layout: Layout) -> Term:
     return Term("paged_moments", "stage", _PAGED, kib(layer=held.layer, first=held.first, last=held.last))
 
 
-def host_capacity_bytes(layout: Layout) -> float:
-    """Host bytes a node may give to offloaded states."""
-    return layout.cluster.node.host_memory_bytes * law("host_usable_share")
+def host_share_bytes(node: Node) -> int:
+    """Bytes of a node's memory that offloaded states may take; system, page cache and loaders need the rest.
+
+    >>> from ..hardware import Cluster
+    >>> node = Cluster.preset("dgx-h100").node
+    >>> host_share_bytes(node) / node.host_memory_bytes
+    0.9
+    """
+    return int(node.host_memory_bytes * law("host_usable_share"))
 
 
 def stage_block(layout: Layout) -> tuple[Ints, Ints, Bools]:

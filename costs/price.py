@@ -17,7 +17,7 @@ from ..models.work import flops_per_token, parameters
 from .book import MOMENTS, Book
 from .buffers import buckets, whole_rank
 from .columns import Counts, Ints, Strategies, distinct
-from .host import host_capacity_bytes, stage_block
+from .host import host_share_bytes, stage_block
 from .interval import peak_interval
 from .law import law
 from .layout import Group, Layout
@@ -118,7 +118,7 @@ def _ledger(prices: Prices, row: int) -> Ledger:
         traffic_bytes=_traffic(prices, row),
         uplink_bytes=_uplink_bytes(prices, row),
         usable_kib=layout.cluster.node.gpu.memory_usable_bytes // 1024,
-        host_usable_kib=int(host_capacity_bytes(layout) // 1024),
+        host_usable_kib=host_share_bytes(layout.cluster.node) // 1024,
         fragmentation_refused=law("refusal_share"),
         limit_ns=_limit_ns(layout, row, flops),
         step_flops=int(flops),

@@ -17,8 +17,9 @@ class Limits(Frozen):
 
     `memory_margin` is the share of usable card memory kept free; `tensor_parallel_within` the
     widest tier a tensor-parallel group may span; `max_step_seconds` a deadline for one optimizer
-    step; `host_memory_bytes` the host memory of a node that may be used (bytes, or "1.5TB",
-    "512GiB"), None for all that the node has; `max_usd_per_hour` what the whole cluster may cost.
+    step; `host_memory_bytes` the most that offloaded states may take of a node's host memory (bytes, or
+    "1.5TB", "512GiB"), None for all that the node can give; `max_usd_per_hour` what the whole cluster may
+    cost.
 
     `max_comm_fraction` is the largest share of the step that communication may show (`time.comm_fraction`,
     in whole ten-thousandths); `max_uplink_bytes_per_step` what the network cards of one machine together
@@ -34,6 +35,18 @@ class Limits(Frozen):
     max_usd_per_hour: float | None = Field(default=None, gt=0, le=1e9)
     max_comm_fraction: float | None = Field(default=None, ge=0, le=1)
     max_uplink_bytes_per_step: int | None = Field(default=None, ge=0, le=2**60)
+
+    def host_bytes(self, share_bytes: int) -> int:
+        """Bytes that offloaded states may take of a node that can give `share_bytes` (0: not known).
+
+        A limit lowers what a node can give; it makes no machine larger.
+
+        >>> Limits(host_memory_bytes=100).host_bytes(90), Limits(host_memory_bytes=80).host_bytes(90)
+        (90, 80)
+        """
+        if self.host_memory_bytes is None:
+            return share_bytes
+        return min(self.host_memory_bytes, share_bytes or self.host_memory_bytes)
 
     @field_validator("host_memory_bytes", "max_uplink_bytes_per_step", mode="before")
     @classmethod

@@ -281,8 +281,8 @@ class Cure(Frozen):
     """A change after which a plan exists, found by solving again.
 
     `set` is ready for ``--set`` (two changes stand in it, joined by a comma); `new_gpus` are the cards it
-    needs beyond those of the request. Where the time for it did not prove a best plan, `proved` is False and
-    the step is that of the best one found.
+    needs beyond those of the request; `strategy` is the plan that it leads to. Where the time for it did not
+    prove a best plan, `proved` is False and the plan is the best one found.
     """
 
     model_config = ConfigDict(populate_by_name=True)
@@ -293,6 +293,7 @@ class Cure(Frozen):
     to: str
     new_gpus: int = 0
     proved: bool = True
+    strategy: Strategy | None = None
     resulting_step_seconds: float
 
 

@@ -64,9 +64,8 @@ def limit_bytes(request: Request, ledger: Ledger) -> int:
 
 
 def host_limit_bytes(request: Request, ledger: Ledger) -> int:
-    """Host memory of a node that may be used: the request's limit, else the node's share."""
-    limit = request.limits.host_memory_bytes
-    return limit if limit is not None else ledger.host_usable_kib * 1024
+    """Host memory of a node that offloaded states may take, bytes."""
+    return request.limits.host_bytes(ledger.host_usable_kib * 1024)
 
 
 def verdict(ledger: Ledger) -> Verdict:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..costs.book import MOMENTS, Book, Sum, spread
 from ..costs.columns import NAMES, Bools, Ints, Strategies
-from ..costs.host import host_capacity_bytes, stage_block
+from ..costs.host import host_share_bytes, stage_block
 from ..costs.layout import Layout
 from ..costs.ledger import is_communication
 from ..costs.terms import Term
@@ -26,10 +26,9 @@ def capacity_kib(request: Request) -> int:
     return int((1.0 - request.limits.memory_margin) * usable) // 1024
 
 
-def host_capacity_kib(request: Request, layout: Layout) -> int:
-    """Host memory of a node that offloaded states may use, KiB: the limit, else the node's share."""
-    limit = request.limits.host_memory_bytes
-    return (limit if limit is not None else int(host_capacity_bytes(layout))) // 1024
+def host_capacity_kib(request: Request) -> int:
+    """Host memory of a node that offloaded states may take, KiB."""
+    return request.limits.host_bytes(host_share_bytes(request.cluster.node)) // 1024
 
 
 def allowed_recompute(request: Request) -> tuple[Recompute, ...]:

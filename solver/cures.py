@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import combinations
-from math import ceil
+from itertools import combinations, islice
+from math import log2
 from typing import Any
 
+from ..costs.host import host_share_bytes
 from ..inputs import InputError
 from ..models.backend import backend
-from ..models.divisors import divisors_of
+from ..models.divisors import divisors_of, legal_degrees
 from ..models.optimizer import moment_bytes
 from ..models.recipe import losses
 from ..models.strategy import BACKENDS
 from ..plans import Conflict, Cure, Request
-from ..plans.report import price, seconds
+from ..plans.report import seconds
+from .cure_words import value_now, value_to_set
 from .feasible import feasible
-from .outcome import Found, Outcome
+from .members import LIMIT
+from .outcome import Outcome
 from .points import padded
 from .search import Search
-from .stage_limits import SHARES
 
 MOST_NODES = 64
 """Times the nodes of the request that a cure looks at, at most."""
@@ -30,6 +32,12 @@ CURE_SECONDS = 10.0
 SHORTEST = 512
 """Tokens a sequence is cut to, at the least."""
 
+DEGREES = ("tensor_parallel", "pipeline_parallel", "context_parallel", "expert_parallel")
+"""Knobs of which the values nearest to an impossible one are told too."""
+
+NEAREST = 2
+"""Of each of them so many values beside the fastest."""
+
 Change = tuple[str, Any, str]
 """(dotted field, value to try, what it means)."""
 
@@ -37,14 +45,15 @@ Change = tuple[str, Any, str]
 def cures(request: Request, conflict: tuple[Conflict, ...]) -> tuple[Cure, ...]:
     """Changes that make `request` feasible: without new cards first, then fewest cards, then step time.
 
-    Single changes; pairs where no single one without new cards is enough; more nodes with one change
-    where neither helps.
+    Single changes, of degrees also those nearest to what was asked; pairs where no single one without new
+    cards is enough; more nodes with one change where neither helps.
     """
     singles = list(_changes(request, conflict))
     found = [cure for change in singles if (cure := _cured(request, change))]
     if not found:
         pairs = combinations([change for change in singles if change[0] in _paired(request)], 2)
         found = [cure for pair in pairs if pair[0][0] != pair[1][0] and (cure := _cured(request, *pair))]
+    found += _near(request, found)
     more = _more_nodes(request)
     if more is None and not found:
         wider = [_more_nodes(request, change) for change in singles if change[0].startswith("choose.")]
@@ -84,22 +93,46 @@ def _freed(request: Request) -> Iterator[Change]:
     """Each narrowed knob left free, each rule left out."""
     for name in type(request.choose).model_fields:
         if name != "rules" and getattr(request.choose, name):
-            yield f"choose.{name}", None, f"change {name}"
+            yield f"choose.{name}", None, f"change {name} to the fastest value"
     rules = request.choose.rules
     for rule in rules:
         yield "choose.rules", [other for other in rules if other != rule], f'drop the rule "{rule}"'
 
 
+def _near(request: Request, found: list[Cure]) -> Iterator[Cure]:
+    """Of each degree that a cure changes the values nearest to the asked ones with which a plan exists."""
+    taken = {cure.set for cure in found}
+    for axis in DEGREES:
+        asked, field = getattr(request.choose, axis), f"choose.{axis}"
+        if not asked or not any(one.startswith(f"{field}=") and "," not in one for one in taken):
+            continue
+        near = [degree for degree in _degrees(request, axis) if f"{field}={degree}" not in taken]
+        near.sort(key=lambda degree: (min(abs(log2(degree / one)) for one in asked), degree))
+        words = f"change {axis} to a near value"
+        cured = (_cured(request, (field, degree, words)) for degree in near if degree not in asked)
+        yield from islice((cure for cure in cured if cure), NEAREST)
+
+
+def _degrees(request: Request, axis: str) -> list[int]:
+    """Degrees of an axis that divide the cards, and what it cuts of the model."""
+    cards = divisors_of(request.cluster.gpus)
+    if axis not in ("tensor_parallel", "expert_parallel"):
+        return cards
+    whole = legal_degrees(
+        request.model, "tensor_parallel" if axis == "tensor_parallel" else "expert_parallel"
+    )
+    return [degree for degree in cards if degree in whole]
+
+
 def _loosened(request: Request) -> Iterator[Change]:
     """Each limit of the request without its bite."""
-    limits = request.limits
+    limits, whole = request.limits, host_share_bytes(request.cluster.node)
     if limits.max_step_seconds is not None:
         yield "limits.max_step_seconds", None, "take as long as the fastest plan needs"
     if limits.tensor_parallel_within not in (None, "spine"):
         yield "limits.tensor_parallel_within", "spine", "let tensor parallel span more"
-    if limits.host_memory_bytes is not None:
-        whole = request.cluster.node.host_memory_bytes
-        yield "limits.host_memory_bytes", whole, "use all of the node's host memory"
+    if limits.host_memory_bytes is not None and whole >= 2**30:
+        yield LIMIT, f"{whole // 2**30}GiB", "offload all that a node's host memory can take"
     if limits.max_usd_per_hour is not None:
         yield "limits.max_usd_per_hour", None, "pay for the machines"
     if limits.max_comm_fraction is not None:
@@ -175,14 +208,15 @@ def _cured(request: Request, *changes: Change, new_gpus: int = 0) -> Cure | None
     if outcome is None or outcome.best is None:
         return None
     found = outcome.best
-    to = [_value_to_set(request, field, value, found) for field, value, _ in changes]
+    to = [value_to_set(request, field, value, found) for field, value, _ in changes]
     return Cure(
         change=" and ".join(words for _, _, words in changes),
         set=",".join(f"{field}={value}" for (field, _, _), value in zip(changes, to, strict=True)),
-        from_="; ".join(_now(request, field) for field, _, _ in changes),
+        from_="; ".join(value_now(request, field) for field, _, _ in changes),
         to="; ".join(to),
         new_gpus=new_gpus,
         proved=outcome.proved,
+        strategy=found.strategy,
         resulting_step_seconds=seconds(found.step_ns),
     )
 
@@ -215,40 +249,3 @@ def _fits(request: Request, changes: dict[str, Any]) -> bool:
         return feasible(request.changed(changes)) is True
     except InputError:
         return False
-
-
-def _value_to_set(request: Request, field: str, value: Any, found: Found) -> str:
-    """What to write after --set: for a freed knob or deadline what the best plan took."""
-    table, _, name = field.partition(".")
-    if field == "choose.recompute":
-        return _recompute_to_set(found)
-    if table == "choose" and name != "rules":
-        taken = getattr(found.strategy, name)
-        return str(taken).lower() if isinstance(taken, bool) else str(taken)
-    if field == "limits.max_usd_per_hour":
-        return str(ceil(100 * (request.cluster.usd_per_hour or 0.0)) / 100)
-    if field == "limits.max_step_seconds":
-        return str(-(-found.step_ns // 10**6) / 1000)
-    if field in ("limits.max_comm_fraction", "limits.max_uplink_bytes_per_step"):
-        ledger = price(padded(request), [found.strategy])[0]
-        share = ceil(SHARES * ledger.comm_ns / ledger.step_ns) / SHARES
-        return str(share if field == "limits.max_comm_fraction" else ledger.uplink_bytes)
-    return str(value)
-
-
-def _recompute_to_set(found: Found) -> str:
-    """The words its layers carry: one word alone makes every layer carry it."""
-    stages = found.strategy.stages
-    full = sum(stage.recompute_full_layers for stage in stages)
-    partly = sum(stage.recompute_selective_layers for stage in stages)
-    counts = {"none": found.strategy.layers - full - partly, "selective": partly, "full": full}
-    words = [word for word, count in counts.items() if count]
-    return words[0] if len(words) == 1 else "[" + ", ".join(f'"{word}"' for word in words) + "]"
-
-
-def _now(request: Request, field: str) -> str:
-    table, _, name = field.partition(".")
-    value = getattr(getattr(request, table), name)
-    if isinstance(value, tuple):
-        return ", ".join(str(v) for v in value)
-    return "free" if value is None else str(value)

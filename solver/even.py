@@ -109,7 +109,7 @@ class Even:
             part["first"] + part["last"],
             np.maximum(part["first"], part["last"]),
         )
-        holds = aligned & (block * cards <= host_capacity_kib(c.request, c.layout))
+        holds = aligned & (block * cards <= host_capacity_kib(c.request))
         found: Bools = holds | ~c.strategies.away("offload_optimizer")
         return found
 

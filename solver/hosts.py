@@ -41,7 +41,7 @@ def _holds(part: Coefficients) -> Bools:
         ratio = np.minimum(ratio, each.min(axis=1))
     moved = np.where(over > 0, over * np.where(np.isfinite(ratio), ratio, 0.0), 0.0)
     need = (_all_stages(part.host.stage, p, count) + moved) * (part.request.cluster.gpus // p)
-    hosts = part.request.cluster.nodes * host_capacity_kib(part.request, part.layout)
+    hosts = part.request.cluster.nodes * host_capacity_kib(part.request)
     fits: Bools = need <= hosts + 1
     return fits
 

@@ -15,6 +15,7 @@ from ..plans import Conflict, Request
 
 CARD = "cluster.node.gpu.memory_usable_bytes"
 HOST = "cluster.node.host_memory_bytes"
+LIMIT = "limits.host_memory_bytes"
 CARDS = "cluster.gpus"
 
 BOUNDLESS = 2**50

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import log2
 
 from ..models import divisors
 from ..models.backend import backend
-from ..models.divisors import ALIGNED, misaligned
+from ..models.divisors import ALIGNED, CutAxis, legal_degrees, misaligned
 from ..models.strategy import BACKENDS
 from ..plans import Request
 from .software import refusals
+
+NEAREST = 4
+"""Legal degrees told of an axis whose chosen ones are not, nearest first."""
 
 
 def no_rows(request: Request) -> Iterator[tuple[str, str]]:
@@ -29,13 +33,18 @@ def no_rows(request: Request) -> Iterator[tuple[str, str]]:
 
 def _uneven(request: Request) -> Iterator[tuple[str, str]]:
     """(field, reason) of each axis all of whose chosen degrees the model's shape refuses."""
-    for axis in ("tensor_parallel", "expert_parallel"):
+    axes: tuple[CutAxis, ...] = ("tensor_parallel", "expert_parallel")
+    for axis in axes:
         chosen = getattr(request.choose, axis)
         rules = [d for d in divisors(request.model) if d.axis == axis and d.required]
         broken = [[d for d in rules if d.number % degree] for degree in chosen or ()]
         if broken and all(broken):
             first = broken[0][0]
-            text = f"{axis} {chosen[0]} does not divide {first.of} {first.number}: {first.reason}"
+            legal = sorted(legal_degrees(request.model, axis), key=lambda d: (abs(log2(d / chosen[0])), d))
+            near = ", ".join(str(degree) for degree in legal[:NEAREST])
+            text = (
+                f"{axis} {chosen[0]} does not divide {first.of} {first.number}: {first.reason}; legal: {near}"
+            )
             yield f"choose.{axis}", text
 
 

@@ -111,7 +111,7 @@ def row_options(
     if not found:
         return None
     modes, tables, floors = zip(*found, strict=True)
-    capacity = host_capacity_kib(coefficients.request, coefficients.layout) if offloads else 2**60
+    capacity = host_capacity_kib(coefficients.request) if offloads else 2**60
     return RowOptions(modes, tables, passes, layers, contiguous, stages, cards, capacity, floors, share)
 
 

@@ -6,15 +6,17 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from ..costs import Ledger
+from ..costs.law import law
 from ..models import Strategy
 from ..models.backend import backend
 from ..models.strategy import Stage
 from ..plans import Conflict, Request
 from ..plans.quantity import gib
-from ..plans.report import host_limit_bytes, price, seconds
+from ..plans.report import price, seconds
 from .alternatives import best
 from .coefficients import Coefficients
-from .members import CARD, CARDS, HOST, members, without
+from .least_host import least_host
+from .members import CARD, CARDS, HOST, LIMIT, members, without
 from .no_rows import no_rows
 from .software import refusals
 from .space import rows
@@ -38,7 +40,7 @@ def reasons(request: Request, conflict: tuple[Conflict, ...]) -> tuple[str, ...]
         return tuple(told) or tuple(islice(dict.fromkeys(reason for _, reason in no_rows(request)), SHOWN))
     if CARD in limits or "limits.memory_margin" in limits:
         return tuple(_too_large(request, limits))
-    if HOST in limits or "limits.host_memory_bytes" in limits:
+    if HOST in limits or LIMIT in limits:
         return tuple(_host_full(request, limits))
     if "limits.max_step_seconds" in limits:
         return tuple(_too_slow(request, limits))
@@ -61,9 +63,18 @@ def phrase(member: Conflict) -> str:
     name, value, origin = member.limit.rpartition(".")[2], member.value, f"({member.origin})"
     if member.limit == "limits.memory_margin":
         return f"{100 * float(value):.0f} % of the card stay free {origin}"
-    if member.limit in (CARD, HOST, "limits.host_memory_bytes"):
-        return f"{'a card' if member.limit == CARD else 'a host'} offers {gib(int(value))} {origin}"
+    if member.limit == CARD:
+        return f"a card offers {gib(int(value))} {origin}"
+    if member.limit == HOST and value == "0":
+        return f"the memory of a host is not known {origin}"
+    if member.limit == HOST:
+        given = law("host_usable_share")
+        return (
+            f"a host has {gib(int(value))} {origin}, of which offloaded states may take {100 * given:.0f} %, "
+            f"{gib(given * int(value))}"
+        )
     number = f"{int(value):,}" if value.isdecimal() else value
+    number = gib(int(value)) if member.limit == LIMIT else number
     if value == "1" and member.limit in _ONE:
         return f"{_ONE[member.limit]} {origin}"
     return f"{_WORDS.get(member.limit, name + ' is {}').format(number)} {origin}"
@@ -76,6 +87,7 @@ _WORDS = {
     "training.global_batch_size": "a step takes {} sequences",
     "training.optimizer": "the optimizer is {}",
     "choose.rules": 'the rule "{}" holds',
+    LIMIT: "offloaded states may take {} of a host",
     "limits.max_step_seconds": "a step may take {} s",
     "limits.max_usd_per_hour": "the cards may cost {} dollars an hour",
     "limits.max_comm_fraction": "communication may show for {} of a step",
@@ -90,7 +102,7 @@ def _upper(text: str) -> str:
 
 def _too_large(request: Request, limits: Limits) -> Iterator[str]:
     """A card is too small: what the leanest layout needs, by term, against what the card offers."""
-    host = HOST in limits or "limits.host_memory_bytes" in limits
+    host = HOST in limits or LIMIT in limits
     found = leanest(request.changed({"choose.offload_optimizer": "none"})) if host else None
     found = found or leanest(request)
     head = because(limits.values(), *_MEMORIES)
@@ -108,7 +120,7 @@ def _too_large(request: Request, limits: Limits) -> Iterator[str]:
     unable = list(dict.fromkeys(reason for _, reason in refusals(request)))[:SHOWN]
     if unable:
         yield f"And no other backend is a way out: {'; '.join(unable)}"
-    need = _host_need(request, limits) if host else ""
+    need = _host_need(request) if host else ""
     if need:
         yield _upper(f"and because {phrase(_host_member(limits))}, host memory is no way out: {need}")
     yield _upper(f"{_offered(request)}, no layout fits")
@@ -170,33 +182,29 @@ def _leaned(request: Request, coefficients: Coefficients, row: int) -> Strategy:
 
 
 def _host_full(request: Request, limits: Limits) -> Iterator[str]:
-    """The host is too small: what the fastest layout would keep there, against what a node offers."""
+    """The host is too small: the least that a layout would keep there, against what a node offers."""
     head = because(limits.values(), *_MEMORIES)
-    need = _host_need(request, limits)
+    need = _host_need(request)
     yield _upper(f"{head}{need}" if need else f"{head}states offloaded to the host fit no layout")
     yield _upper(f"and because {phrase(_host_member(limits))}, no layout fits")
 
 
-_MEMORIES = (HOST, "limits.host_memory_bytes", CARD, "limits.memory_margin")
+_MEMORIES = (HOST, LIMIT, CARD, "limits.memory_margin")
 
 
 def _host_member(limits: Limits) -> Conflict:
-    return limits[HOST] if HOST in limits else limits["limits.host_memory_bytes"]
+    return limits[HOST] if HOST in limits else limits[LIMIT]
 
 
-def _host_need(request: Request, limits: Limits) -> str:
-    """What the fastest layout would keep in host memory if there were enough; empty where none fits."""
-    hosts = [m for m in members(request) if m.limit in (HOST, "limits.host_memory_bytes")]
-    free = next(without(request, hosts))
-    found = best(free, {})
+def _host_need(request: Request) -> str:
+    """The least that a layout would keep in host memory if there were enough; empty where none fits."""
+    hosts = [m for m in members(request) if m.limit in (HOST, LIMIT)]
+    found = least_host(next(without(request, hosts)))
     if found is None:
         return ""
-    need = price(free, [found.strategy])[0].host_node_kib * 1024
-    share = host_limit_bytes(request, price(request, [found.strategy])[0])
-    return (
-        f"the fastest layout with states in host memory ({_words(found.strategy)}) keeps {gib(need)} a node "
-        f"there, and {gib(share)} may be used"
-    )
+    strategy, need = found
+    lean = f"the layout that offloads least ({_words(strategy)})"
+    return f"at least {gib(need)} a node are needed there, by {lean}"
 
 
 def _too_slow(request: Request, limits: Limits) -> Iterator[str]:

@@ -128,7 +128,7 @@ def _host_fits(coefficients: Coefficients, even: _Even) -> Bools:
     each = _stage_values(coefficients.host.stage, even, v)
     each += coefficients.host.stage["offloaded"][rows] @ even.counts.T * v
     offloaded = coefficients.strategies.away("offload_optimizer")[rows]
-    capacity = host_capacity_kib(coefficients.request, coefficients.layout)
+    capacity = host_capacity_kib(coefficients.request)
     found = np.zeros(len(rows), dtype=np.bool_)
     for count in distinct(np.asarray(stages)).tolist():
         some = stages == count

@@ -49,7 +49,10 @@ class Description(Frozen):
 
 
 NOT_GIVEN = "nothing"
-NO_HOST = "host memory not known: nothing is offloaded; give host_memory_gib"
+NO_HOST = (
+    "host memory not known: states are offloaded only within limits.host_memory_bytes, where that is given; "
+    "give host_memory_gib"
+)
 NO_NETWORK = {"nics": 1, "nic_bytes_per_s": 1.25e9, "fabric": "tcp"}
 """What stands for the network of a machine until it is given, as several of them must have it."""
 
@@ -87,7 +90,7 @@ def card_of(description: Description, seen: list[Gpu], origin: str, named: str =
 def base_node(description: Description, card: Gpu | None, cards: int | None, origin: str) -> Node:
     """The machine before anything seen of it is laid over: a catalogue type, or the least its card allows.
 
-    A machine of no known type has no host memory (so nothing is offloaded) and asks for its network.
+    A machine of no known type has no known host memory (0) and asks for its network.
     """
     if description.machine is not None:
         return node(description.machine, origin, "cluster.machine")

@@ -69,9 +69,9 @@ def _cores(plan: Plan, size: Shape) -> int:
 
 
 def _memory_gib(plan: Plan, size: Shape) -> int:
-    """Host memory of a machine: the plan's with its factor and each rank's own, at most all there is."""
+    """Host memory of a machine: the plan's with its factor and each rank's own, at most all that is known."""
     asked = plan.memory.host_bytes_per_node * SAFETY + size.cards * LOADER_BYTES
-    return max(1, math.floor(min(asked, plan.request.cluster.node.host_memory_bytes) / 2**30))
+    return max(1, math.floor(min(asked, plan.request.cluster.node.host_memory_bytes or asked) / 2**30))
 
 
 def _body(plan: Plan) -> list[str]:

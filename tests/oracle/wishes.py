@@ -53,8 +53,13 @@ def card_kib(request: Request) -> int:
 
 def host_kib(request: Request) -> int:
     """Host memory of a node that offloaded states may use, whole KiB."""
-    limit = request.limits.host_memory_bytes
-    return int(request.cluster.node.host_memory_bytes * GIVEN_BY_HOST if limit is None else limit) // 1024
+    limit, given = (
+        request.limits.host_memory_bytes,
+        int(request.cluster.node.host_memory_bytes * GIVEN_BY_HOST),
+    )
+    if limit is None:
+        return given // 1024
+    return (min(limit, given) if given else limit) // 1024
 
 
 def uplink_bytes(request: Request) -> int | None:
