@@ -232,7 +232,9 @@ def cure_hints(outcome: NoPlan) -> list[str]:
     for cure in outcome.cures:
         cards = f", {cure.new_gpus:,} more cards" if cure.new_gpus else ""
         lines.append(f"  --set '{cure.set}'")
-        why = f"{cure.change} ({cure.from_} to {cure.to}): step {seconds(cure.resulting_step_seconds)}{cards}"
+        moves = zip(cure.from_.split("; "), cure.to.split("; "), strict=True)
+        told = "; ".join(f"{now} to {then}" for now, then in moves)
+        why = f"{cure.change} ({told}): step {seconds(cure.resulting_step_seconds)}{cards}"
         lines.append(paragraph(why, "      ", "      "))
         if cure.strategy is not None:
             lines.append(items(knobs(cure.strategy), "        "))

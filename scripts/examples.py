@@ -1,6 +1,7 @@
 """Runs the commands of every file in examples/ and writes beside it what they print.
 
-A command is a comment line ``# $ shardwise ...`` of a request; its output goes to ``NAME.out``.
+A command is a comment line ``# $ shardwise ...`` of a request; what a person sees of it, hints too,
+goes to ``NAME.out``.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ def commands(path: Path) -> list[str]:
 
 
 def output(path: Path) -> str:
-    """What the commands of a request print, each under its own line."""
+    """What the commands of a request print on both streams, each under its own line."""
     from shardwise.cli import main
 
     blocks = []
     for command in commands(path):
         told = io.StringIO()
-        with redirect_stdout(told), redirect_stderr(io.StringIO()):
+        with redirect_stdout(told), redirect_stderr(told):
             code = main(shlex.split(command))
         blocks.append(f"$ shardwise {command}\n{told.getvalue()}[exit {code}]\n")
     return "\n".join(blocks)

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from ..costs import Ledger
 from ..costs.interval import LEAST_SOURCES, step_interval
 from ..costs.law import law
-from ..hardware import Cluster, host
+from ..hardware import host
+from ..hardware.topology.describe import NO_HOST
 from ..models import (
     Strategy,
     Transformer,
@@ -28,7 +29,7 @@ COMM_WARNING = 0.3
 
 def notices(request: Request, ledger: Ledger, strategy: Strategy) -> tuple[Notice, ...]:
     """What a person should know before starting this strategy."""
-    found = [*topology_notices(request.cluster), *_of_model(request.model, strategy)]
+    found = [*topology_notices(request), *_of_model(request.model, strategy)]
     found += _unpriced(request.model, request.training.sequence_length)
     found += [*_doubtful(request), *_card_notice(ledger), *_host_notice(request, ledger)]
     if ledger.comm_ns > COMM_WARNING * ledger.step_ns:
@@ -79,10 +80,15 @@ def _doubtful(request: Request) -> Iterator[Notice]:
         )
 
 
-def topology_notices(cluster: Cluster) -> tuple[Notice, ...]:
-    """What the source of the cluster did not show, so that no guess passes unseen."""
+def topology_notices(request: Request) -> tuple[Notice, ...]:
+    """What the source of the cluster did not show, so that no guess passes unseen.
+
+    Host memory that nobody gave is told where states might have been offloaded to it.
+    """
     usual = "say what is missing under [cluster], or paste the whole text"
-    parts = [note.partition("; give ") for note in cluster.notes]
+    given = request.limits.host_memory_bytes is not None or request.choose.offload_optimizer == ("none",)
+    notes = [note for note in request.cluster.notes if note != NO_HOST or not given]
+    parts = [note.partition("; give ") for note in notes]
     return tuple(
         Notice(code="topology", message=message, hint=f"give {fields}" if fields else usual)
         for message, _, fields in parts
