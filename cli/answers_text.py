@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..plans import Compare, Curve, Why
-from ..plans.quantity import gib
+from ..plans.quantity import gib, gibs
 from ..plans.row import BreakEven, Point
 from .tables import items, paragraph, table
 from .words import knobs, seconds
@@ -23,8 +23,8 @@ def why_text(found: Why, held_words: str) -> str:
     word = "slower" if found.loss_percent > 0 else "faster"
     lines.append(f"  {both}: {abs(found.loss_percent):.1f} % {word}")
     lines += [items(knobs(found.forced)), "", _terms(found), ""]
-    before, after = found.planned_memory_bytes / 2**30, (found.forced_memory_bytes or 0) / 2**30
-    lines.append(f"  memory {before:,.1f} to {after:,.1f} GiB a card")
+    before, after = found.planned_memory_bytes, found.forced_memory_bytes or 0
+    lines.append(f"  memory {gibs(before)} to {gib(after)} a card")
     for limit in found.binds:
         text = f"binds: {limit.said}; without that limit {seconds(limit.resulting_step_seconds)} a step"
         lines.append(paragraph(text, "  ", "    "))
@@ -101,7 +101,7 @@ def _cells(row: Point) -> list[str]:
         seconds(row.step_seconds),
         f"{row.low_seconds:.3g}-{row.high_seconds:.3g}",
         f"{row.tokens_per_second:,.0f}",
-        f"{(row.memory_bytes or 0) / 2**30:.1f}",
+        gibs(row.memory_bytes or 0),
         f"{100 * (row.comm_fraction or 0):.0f}",
         dollars,
     ]
@@ -124,7 +124,7 @@ def curve_text(found: Curve) -> str:
                 layout,
                 "-" if row.step_seconds is None else seconds(row.step_seconds),
                 "-" if row.tokens_per_second is None else f"{row.tokens_per_second:,.0f}",
-                "-" if row.memory_bytes is None else f"{row.memory_bytes / 2**30:.1f}",
+                "-" if row.memory_bytes is None else gibs(row.memory_bytes),
                 exact,
                 ("reshard" if row.needs_reshard else "") + (" *" if row.pareto else ""),
             ]

@@ -7,7 +7,7 @@ from ..plans import Check, FilesRead, Request
 from ..plans.message import Diagnosis
 from .plan_text import details, memory_lines, stage_table, time_lines
 from .tables import items, paragraph, table
-from .words import gib, job, knobs, seconds, trained
+from .words import gib, gibs, job, knobs, seconds, trained
 
 
 def check_text(found: Check, request: Request, verbose: bool) -> str:
@@ -72,16 +72,16 @@ def diagnosis_text(found: Diagnosis, strategy: Strategy) -> str:
     name = found.term.replace("_", " ")
     head = f"{name} broke it ({found.basis}): {gib(found.term_bytes)} at the {found.moment}"
     lines = [paragraph(head, "  × ", "    "), items(knobs(strategy)), ""]
-    rows = [[term.replace("_", " "), f"{size / 2**30:,.2f}"] for term, size in found.terms_bytes.items()]
-    rows.append(["total", f"{found.memory_bytes / 2**30:,.2f}"])
-    rows.append(["usable", f"{found.usable_bytes / 2**30:,.2f}"])
+    rows = [[term.replace("_", " "), gibs(size, 2)] for term, size in found.terms_bytes.items()]
+    rows.append(["total", gibs(found.memory_bytes, 2)])
+    rows.append(["usable", gibs(found.usable_bytes, 2)])
     lines.append(table([f"expected at the {found.moment}", "GiB"], rows, "  "))
     lines += [paragraph(note, "  ", "    ") for note in found.notes]
     if found.reliefs:
         cures = [
             [
                 relief.set.replace(",", ", "),
-                f"{relief.memory_bytes / 2**30:.1f}",
+                gibs(relief.memory_bytes),
                 seconds(relief.step_seconds),
             ]
             for relief in found.reliefs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..costs.scheme import Scheme, SideBySide
 from .tables import paragraph, table
-from .words import gib, number, plural
+from .words import gib, gibs, number, plural
 
 
 def ledger_text(found: SideBySide, verbose: bool) -> str:
@@ -34,15 +34,15 @@ def ledger_text(found: SideBySide, verbose: bool) -> str:
 def _kept(schemes: tuple[Scheme, ...]) -> list[list[str]]:
     rows = [
         ["bytes a parameter", *(f"{s.bytes_per_parameter:.2f}" for s in schemes)],
-        ["GiB a card", *(f"{s.bytes_per_card / 2**30:,.1f}" for s in schemes)],
+        ["GiB a card", *(gibs(s.bytes_per_card) for s in schemes)],
         ["GB a card", *(f"{s.bytes_per_card / 1e9:,.1f}" for s in schemes)],
-        ["floor, GiB at any N", *(f"{s.floor_bytes_per_card / 2**30:,.1f}" for s in schemes)],
-        ["buffers, GiB beside", *(f"{s.buffer_bytes_per_card / 2**30:,.1f}" for s in schemes)],
+        ["floor, GiB at any N", *(gibs(s.floor_bytes_per_card) for s in schemes)],
+        ["buffers, GiB beside", *(gibs(s.buffer_bytes_per_card) for s in schemes)],
     ]
     if any(s.step_bytes_per_card != s.bytes_per_card for s in schemes):
-        rows.append(["GiB at the step", *(f"{s.step_bytes_per_card / 2**30:,.1f}" for s in schemes)])
+        rows.append(["GiB at the step", *(gibs(s.step_bytes_per_card) for s in schemes)])
     if any(s.host_bytes_per_node for s in schemes):
-        rows.append(["host, GiB a node", *(f"{s.host_bytes_per_node / 2**30:,.1f}" for s in schemes)])
+        rows.append(["host, GiB a node", *(gibs(s.host_bytes_per_node) for s in schemes)])
     return rows
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from ..hardware.catalogue import gpu, gpu_names, node, node_names
 from ..models import Transformer, count, model_names
 from ..models.stack import stack, stack_names
+from ..plans.quantity import gibs
 from .cards import Listed, Listing
 
 Facts = dict[str, str | int | float | None]
@@ -47,7 +48,7 @@ def _node(name: str) -> Facts:
 def _gpu(name: str) -> Facts:
     card = gpu(name)
     return {
-        "usable_gib": round(card.memory_usable_bytes / 2**30, 1),
+        "usable_gib": float(gibs(card.memory_usable_bytes)),
         "hbm_gb_per_s": round(card.hbm_bytes_per_s / 1e9),
         "bf16_tflops": _tera(card.peak_flops_per_s("bf16")),
         "fp8_tflops": _tera(card.peak_flops_per_s("fp8")),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ..models import Strategy
 from ..plans import MemoryReport, NoPlan, OutOfTime, Plan, Request, TimeReport
 from .tables import items, paragraph, table
-from .words import gib, job, knobs, number, seconds, share, terms, trained
+from .words import gib, gibs, job, knobs, number, seconds, share, terms, trained
 
 
 def plan_text(plan: Plan, top: int, verbose: bool) -> str:
@@ -40,8 +40,8 @@ def _ladder(plan: Plan) -> str:
     rows = [
         [
             rung.lever,
-            f"{rung.memory_bytes / 2**30:,.1f}",
-            f"{rung.bought_bytes / 2**30:,.1f}" if index else "",
+            gibs(rung.memory_bytes),
+            gibs(rung.bought_bytes) if index else "",
             seconds(rung.step_seconds),
             f"{rung.paid_seconds:+,.2f} s" if index else "",
             seconds(rung.hidden_seconds),
@@ -97,12 +97,12 @@ def memory_lines(memory: MemoryReport) -> list[str]:
     """Memory of a card and of a host, each with its verdict."""
     verdict = memory.verdict.replace("_", " ")
     card = (
-        f"memory {memory.total_bytes / 2**30:,.1f} of {gib(memory.usable_bytes)} a card, {verdict} "
+        f"memory {gibs(memory.total_bytes)} of {gib(memory.usable_bytes)} a card, {verdict} "
         f"(stage {memory.peak_stage}, {memory.peak_moment.replace('_', ' ')}; "
         f"limit {gib(memory.limit_bytes)})"
     )
     low, high = memory.uncertainty.low_bytes, memory.uncertainty.high_bytes
-    peak = f"peak expected {low / 2**30:,.1f} to {gib(high)}"
+    peak = f"peak expected {gibs(low)} to {gib(high)}"
     return [paragraph(line, "  ", "    ") for line in (card, peak, _host(memory))]
 
 
@@ -111,7 +111,7 @@ def _host(memory: MemoryReport) -> str:
     if not memory.host_usable_bytes and not memory.host_bytes_per_node:
         return "host memory not known: nothing stands there"
     host = (
-        f"host {memory.host_bytes_per_node / 2**30:,.1f} of {gib(memory.host_usable_bytes)} a node, "
+        f"host {gibs(memory.host_bytes_per_node)} of {gib(memory.host_usable_bytes)} a node, "
         f"{memory.host_verdict.replace('_', ' ')}"
     )
     if memory.host_nodes_needed:
@@ -149,7 +149,7 @@ def _alternatives(plan: Plan, top: int) -> str:
         [
             other.name,
             seconds(other.step_seconds),
-            f"{other.memory_bytes / 2**30:.1f}",
+            gibs(other.memory_bytes),
             f"{other.loss_percent:+.1f}",
         ]
         for other in plan.alternatives[:top]
@@ -164,13 +164,13 @@ def _alternatives(plan: Plan, top: int) -> str:
 
 def details(memory: MemoryReport, time: TimeReport) -> list[str]:
     """Every term of memory and time of the worst stage, and what is hidden."""
-    held = [[name.replace("_", " "), f"{size / 2**30:,.2f}"] for name, size in memory.terms_bytes.items()]
+    held = [[name.replace("_", " "), gibs(size, 2)] for name, size in memory.terms_bytes.items()]
     spent = [[name.replace("_", " "), f"{part:,.6f}"] for name, part in time.terms_seconds.items()]
     hidden = [[name.replace("_", " "), f"{part:,.6f}"] for name, part in time.hidden_seconds.items() if part]
     recipe = memory.bytes_per_parameter
     frozen = f", frozen weights {recipe.frozen:.4g}" if recipe.frozen else ""
     blocks = [
-        table(["memory, worst stage", "GiB"], [*held, ["total", f"{memory.total_bytes / 2**30:,.2f}"]], "  "),
+        table(["memory, worst stage", "GiB"], [*held, ["total", gibs(memory.total_bytes, 2)]], "  "),
         paragraph(
             f"bytes a parameter before sharding: weights {recipe.weights:g}, gradients {recipe.gradients:g}, "
             f"optimizer {recipe.optimizer:g} ({recipe.recipe}){frozen}; "
@@ -192,7 +192,7 @@ def stage_table(memory: MemoryReport, strategy: Strategy) -> str:
             stage.recompute_full_layers,
             stage.recompute_selective_layers,
             stage.offloaded_layers,
-            f"{report.total_bytes / 2**30:,.1f}",
+            gibs(report.total_bytes),
             report.peak_moment.replace("_", " "),
         ]
         for report, stage in zip(memory.stages, strategy.stages, strict=False)

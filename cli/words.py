@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from ..models import Strategy, Training, Transformer
 from ..models.work import parameters
 from ..plans import MemoryReport, Request
-from ..plans.quantity import gib
+from ..plans.quantity import gib, gibs
 
 SHORT = {
     "tensor_parallel": "tp",
@@ -170,6 +170,6 @@ def terms(parts: Mapping[str, float], divisor: float = 1.0, digits: int = 1) -> 
 
 
 __all__ = [
-    "gib", "job", "knobs", "number", "offload", "plural", "rate", "risk", "seconds", "share", "terms",
+    "gib", "gibs", "job", "knobs", "number", "offload", "plural", "rate", "risk", "seconds", "share", "terms",
     "trained",
 ]  # fmt: skip

@@ -8,6 +8,7 @@ from ..inputs import InputError
 from ..models.strategy import Strategy
 from ..plans.digests import stamped
 from ..plans.plan import Plan
+from ..plans.quantity import gib, gibs
 from ..plans.report import (
     bucket_report,
     cost_report,
@@ -80,8 +81,8 @@ def _request(request: Request, strategy: Strategy, nodes: int) -> Request:
 def _priced(plan: Plan, request: Request, strategy: Strategy) -> Plan:
     ledger = price(request, [strategy])[0]
     if verdict(ledger) == "does_not_fit":
-        need, usable = ledger.peak_kib / 2**20, ledger.usable_kib / 2**20
-        reason = f"its states need more cards: {need:.1f} of {usable:.1f} GiB on {strategy.world}"
+        need, usable = gibs(1024 * ledger.peak_kib), gib(1024 * ledger.usable_kib)
+        reason = f"its states need more cards: {need} of {usable} on {strategy.world}"
         raise InputError("cluster.nodes", request.cluster.nodes, "--baseline", reason)
     said = f"the layout of plan {plan.inputs_hash} with the same work a card, for comparison; not searched"
     proof = plan.proof.model_copy(update={"statement": said})

@@ -8,14 +8,13 @@ from itertools import groupby
 from ..models.strategy import Strategy
 from ..models.work import parameters
 from ..plans.plan import Plan
+from ..plans.quantity import gib
 from .label import label
 from .notes import MEANING, notes
 from .releases import tested_with
 from .shape import shape
 from .target import Target
 from .written import SHORT
-
-GIB = 2**30
 
 
 def readme(plan: Plan, target: Target, sums: Mapping[str, str], plan_hash: str) -> str:
@@ -110,13 +109,12 @@ def _watch(plan: Plan) -> str:
     memory, time = plan.memory, plan.time
     band = f"{time.uncertainty.low_seconds:.3f} to {time.uncertainty.high_seconds:.3f}"
     rows = [
-        ("peak memory of a card", f"{memory.total_bytes / GIB:.2f} GiB of {memory.usable_bytes / GIB:.2f}"),
+        ("peak memory of a card", f"{gib(memory.total_bytes)} of {gib(memory.usable_bytes)}"),
         ("at", memory.peak_moment),
         ("verdict", memory.verdict),
         (
             "host memory of a machine",
-            f"{memory.host_bytes_per_node / GIB:.1f} GiB of {memory.host_usable_bytes / GIB:.1f}: "
-            f"{memory.host_verdict}",
+            f"{gib(memory.host_bytes_per_node)} of {gib(memory.host_usable_bytes)}: {memory.host_verdict}",
         ),
         ("step", f"{time.step_seconds:.3f} s ({band}: {time.uncertainty.basis})"),
         ("tokens", f"{time.tokens_per_second:.0f} /s, {time.tokens_per_second_per_gpu:.0f} /s a card"),

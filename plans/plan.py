@@ -17,6 +17,7 @@ from ..costs.ledger import View
 from ..inputs import Frozen
 from ..inputs.later import Later
 from ..models.strategy import Strategy
+from .quantity import gib
 from .request import Request
 
 SCHEMA_VERSION = 1
@@ -250,7 +251,7 @@ class Plan(Frozen):
 
     def _repr_html_(self) -> str:
         """The plan as a table of its choices and what they cost, for notebooks."""
-        s, gib = self.strategy, self.memory.total_bytes / 2**30
+        s = self.strategy
         rows = {
             "model": self.request.model.name,
             "cluster": self.request.cluster.told,
@@ -262,7 +263,7 @@ class Plan(Frozen):
             "micro-batch": str(s.micro_batch_size),
             "recompute": s.recompute,
             "step": f"{self.time.step_seconds:.4g} s",
-            "memory a card": f"{gib:.1f} GiB, {self.memory.verdict.replace('_', ' ')}",
+            "memory a card": f"{gib(self.memory.total_bytes)}, {self.memory.verdict.replace('_', ' ')}",
             "status": self.status,
         }
         cells = "".join(f"<tr><th>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in rows.items())

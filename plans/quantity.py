@@ -74,10 +74,21 @@ def count_of(value: object, field: str, origin: str) -> int:
     return int(amount)
 
 
+def gibs(count: float, digits: int = 1) -> str:
+    """Bytes as a number of GiB: whole KiB, which the ledger counts, then `digits` decimals.
+
+    The one way memory is printed, so that the bytes of a catalogue and the KiB of a ledger read alike.
+
+    >>> gibs(84986665370), gibs(84986665370 // 1024 * 1024), gibs(2**40, 2)
+    ('79.1', '79.1', '1,024.00')
+    """
+    return f"{count // 1024 / 2**20:,.{digits}f}"
+
+
 def gib(count: float) -> str:
     """Bytes as text in GiB, one decimal.
 
     >>> gib(79993765888)
     '74.5 GiB'
     """
-    return f"{count / 2**30:,.1f} GiB"
+    return f"{gibs(count)} GiB"

@@ -9,6 +9,7 @@ from ..models import Strategy, Transformer, count
 from ..models.backend import backend
 from ..plans import Request
 from ..plans.message import Diagnosis, OutOfMemory, Relief
+from ..plans.quantity import gib, gibs
 from ..plans.report import host_verdict, price, seconds, verdict
 from .legal import breaches
 
@@ -70,7 +71,7 @@ def _broken(
         if tried and abs(tried - size) <= NEAR * size:
             moment = max(entry.moments_kib, key=lambda m: entry.moments_kib[m].get(name, 0))
             if entry.moments_kib[moment].get(name, 0):
-                return name, moment, f"{tried / 2**30:.2f} GiB is the size of {what}"
+                return name, moment, f"{gibs(tried, 2)} GiB is the size of {what}"
     moment = entry.peak_moment
     terms = entry.moments_kib[moment]
     states = {name: terms.get(name, 0) for name in STATES}
@@ -182,18 +183,18 @@ def _notes(request: Request, ledger: Ledger, message: OutOfMemory) -> Iterator[s
     capacity = message.capacity_bytes or request.cluster.node.gpu.memory_usable_bytes
     if message.unallocated_bytes and message.unallocated_bytes > WASTE * capacity:
         yield (
-            f"{message.unallocated_bytes / 2**30:.1f} GiB were reserved but free, in pieces: "
+            f"{gib(message.unallocated_bytes)} were reserved but free, in pieces: "
             "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True gives most of it back"
         )
     usable = request.cluster.node.gpu.memory_usable_bytes
     if message.capacity_bytes and abs(message.capacity_bytes - usable) > 0.05 * usable:
         yield (
-            f"the message is from a card of {message.capacity_bytes / 2**30:.1f} GiB, the request's has "
-            f"{usable / 2**30:.1f} GiB: is the cluster right?"
+            f"the message is from a card of {gib(message.capacity_bytes)}, the request's has "
+            f"{gib(usable)}: is the cluster right?"
         )
     expected = ledger.peak_kib * 1024
     if expected < 0.92 * usable:
         yield (
-            f"the ledger expects {expected / 2**30:.1f} GiB here: something is on the card that the strategy "
+            f"the ledger expects {gib(expected)} here: something is on the card that the strategy "
             "does not say (another process, an unfused attention, a longer sequence, a reference model)"
         )

@@ -20,6 +20,7 @@ from ..models import (
 from ..models.backend import backend
 from ..models.divisors import padded_vocabulary
 from ..plans import Notice, Request
+from ..plans.quantity import gib
 from ..plans.report import host_limit_bytes, seconds, verdict
 from .drives import bytes_on_drives
 
@@ -37,11 +38,10 @@ def notices(request: Request, ledger: Ledger, strategy: Strategy) -> tuple[Notic
     if strategy.offload_optimizer == "nvme":
         found.append(_nvme(request, strategy))
     if strategy.offload_optimizer == "cpu":
-        gib = ledger.host_node_kib / 2**20
         found.append(
             Notice(
                 code="offload",
-                message=f"optimizer states live in host memory: {gib:.0f} GiB a node",
+                message=f"optimizer states live in host memory: {gib(1024 * ledger.host_node_kib)} a node",
                 hint="the step rests on the host's memory bandwidth; bind cores to ranks and measure",
             )
         )

@@ -11,7 +11,7 @@ from ..models import Strategy
 from ..models.backend import backend
 from ..models.strategy import Stage
 from ..plans import Conflict, Request
-from ..plans.quantity import gib
+from ..plans.quantity import gib, gibs
 from ..plans.report import price, seconds
 from .alternatives import best
 from .coefficients import Coefficients
@@ -112,9 +112,9 @@ def _too_large(request: Request, limits: Limits) -> Iterator[str]:
         strategy, ledger = found
         entry = ledger.stages[ledger.peak_stage]
         terms = sorted(entry.terms_kib.items(), key=lambda term: -term[1])[:SHOWN]
-        parts = ", ".join(f"{name.replace('_', ' ')} {kib / 2**20:.1f}" for name, kib in terms)
+        parts = ", ".join(f"{name.replace('_', ' ')} {gibs(1024 * kib)}" for name, kib in terms)
         yield _upper(
-            f"{head}the leanest layout ({_words(strategy)}) needs {entry.total_kib / 2**20:.1f} GiB a card: "
+            f"{head}the leanest layout ({_words(strategy)}) needs {gib(1024 * entry.total_kib)} a card: "
             f"{parts}"
         )
     unable = list(dict.fromkeys(reason for _, reason in refusals(request)))[:SHOWN]
