@@ -27,10 +27,10 @@ def explain(
     *,
     voice: Voice,
 ) -> int:
-    """Say what a field or a term means.
+    """Say what a field, a term or any other word that is printed means.
 
     Unit, default, source and other tools' names of a field; formula, numbers and source of a term; the words
-    of an answer, such as mfu.
+    of an answer, such as mfu, and the heads of tables, such as "loss %".
     """
     from ..plans import as_json as json_text
 
@@ -38,35 +38,44 @@ def explain(
         return _names(voice)
     found = _found(name)
     if voice.as_json:
-        voice.data(json_text(found))
+        voice.data(json_text(found[0]))
     else:
-        voice.data(_text(found))
+        voice.data("\n".join(_text(each) for each in found))
     return OK
 
 
-def _found(name: str) -> FieldText | TermText:
-    """The field of that name, else the term, else the word of an answer, else what another tool calls so."""
+def _found(name: str) -> list[FieldText | TermText]:
+    """The field, the term and the word of an answer of that name; else what another tool calls so; else the
+    fields that may have it as their value."""
     from ..costs.glossary import term_names, term_text
     from ..inputs import InputError, nearest
     from ..plans.answer_words import answer_word, answer_words
-    from ..plans.fields import field_elsewhere, field_text, near_fields
+    from ..plans.fields import field_elsewhere, field_text, fields_taking, near_fields
 
+    found: list[FieldText | TermText] = []
     for known in (field_text, term_text):
-        try:
-            return known(name)
-        except InputError:
-            continue
-    word, elsewhere = answer_word(name), field_elsewhere(name)
+        for spelled in dict.fromkeys((name, name.strip().lower().replace(" ", "_").replace("-", "_"))):
+            try:
+                found.append(known(spelled))
+                break
+            except InputError:
+                continue
+    word = answer_word(name)
     if word is not None:
-        return word
-    if elsewhere is not None:
-        return field_text(elsewhere)
+        found.append(word)
+    elsewhere = field_elsewhere(name)
+    if not found and elsewhere is not None:
+        found.append(field_text(elsewhere))
+    found = found or [field_text(field) for field in fields_taking(name)]
+    if found:
+        return found
     legal = nearest(name, [*near_fields(name), *term_names(), *answer_words()], 5)
-    reason = "is no field of a request, no term of the ledger and no word of an answer"
+    reason = "is no field of a request, no term of the ledger and no word that is printed"
     raise InputError("name", name, "argument", reason, legal=legal)
 
 
 def _text(found: FieldText | TermText) -> str:
+    from ..plans.answer_words import COMPUTED
     from ..plans.fields import FieldText
     from .tables import paragraph
 
@@ -75,8 +84,9 @@ def _text(found: FieldText | TermText) -> str:
     lines = [
         paragraph(f"{found.field}: {found.meaning}", "", "  "),
         paragraph(f"unit: {found.unit}", "  ", "    "),
-        paragraph(f"default: {found.default}", "  ", "    "),
     ]
+    if found.default != COMPUTED:
+        lines.append(paragraph(f"default: {found.default}", "  ", "    "))
     if found.values:
         lines.append(paragraph(f"values: {', '.join(found.values)}", "  ", "    "))
     if found.names:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from math import prod
 from typing import Any, NamedTuple
 
@@ -19,22 +20,26 @@ from .book import MOMENTS, Book
 from .columns import Counts, Strategies
 from .layout import Layout
 from .terms import Frame, Term, evaluate
+from .traffic import traffic_terms
 
 NODE, CARDS = "dgx-h100", 8
 """The machine of the worked examples: 64 sequences of 4,096 tokens on it, one sequence a pass."""
 
 
 class Example(NamedTuple):
-    """A worked example: the model, what it shows beside one sequence a pass, and its choices."""
+    """A worked example: the model, what it shows beside one sequence a pass, its choices, and the job's."""
 
     model: str
     words: str
     choices: dict[str, Any]
+    job: dict[str, Any] = {}
 
 
 _SHARDED = {"zero_stage": 1, "micro_batch_size": 1}
 _TENSOR = {**_SHARDED, "backend": "megatron", "tensor_parallel": 8, "sequence_parallel": True}
 _OFFLOADED = {"backend": "deepspeed", "zero_stage": 3, "offload_optimizer": "cpu", "offload_params": "cpu"}
+_WHOLE = {"backend": "fsdp", "zero_stage": 3}
+_REFERENCE = {"reference_model": "self", "reference_output": "logits"}
 _SECOND = {"backend": "deepspeed", "zero_stage": 3, "secondary_shard_group_size": 4}
 OTHERS = (
     Example("llama-3.1-8b", "TP 8 of Megatron", _TENSOR),
@@ -44,7 +49,11 @@ OTHERS = (
     Example("llama-3.1-8b", "ZeRO-3 of DeepSpeed, states in host memory", _OFFLOADED),
     Example("llama-3.1-8b", "ZeRO-3 of DeepSpeed, a second copy over each 4 cards", _SECOND),
     Example("llama-3.1-8b", "ZeRO-2 of DeepSpeed", {"backend": "deepspeed", "zero_stage": 2}),
-    Example("llama-3.1-8b", "ZeRO-3 of FSDP", {"backend": "fsdp", "zero_stage": 3}),
+    Example("llama-3.1-8b", "ZeRO-3 of FSDP", _WHOLE),
+    Example("llama-3.1-8b", "QLoRA of rank 16 under FSDP", _WHOLE, {"trainable": "qlora(16)"}),
+    Example("llama-3.1-8b", "LoRA of rank 16, weights in host memory", _OFFLOADED, {"trainable": "lora(16)"}),
+    Example("llama-3.1-8b", "a copy of itself as reference under FSDP", _WHOLE, _REFERENCE),
+    Example("llama-3.1-8b", "paged optimizer under FSDP", _WHOLE, {"optimizer": "paged-adamw-8bit"}),
 )
 """Examples after the usual one, for terms that it does not have."""
 
@@ -53,6 +62,9 @@ def usual(stage: int) -> Example:
     """Data parallel with a ZeRO stage of DeepSpeed."""
     return Example("llama-3.1-8b", f"ZeRO-{stage}", {"backend": "deepspeed", "zero_stage": stage})
 
+
+_KIB, _NS = 1024.0, 1e-9
+"""Bytes of a unit of memory terms, seconds of one of time terms."""
 
 _NAME = re.compile(r"(?:zero([0-3])\.)?([a-z_]+)")
 
@@ -63,6 +75,14 @@ class Amount(Frozen):
     at: str
     value: float
     unit: str
+
+
+class Group(NamedTuple):
+    """Terms that are added up together, what turns them into values, and bytes or seconds a unit of them."""
+
+    terms: list[Term]
+    frame: Frame
+    scale: float
 
 
 class TermText(Frozen):
@@ -103,15 +123,15 @@ def term_text(key: str) -> TermText:
 
 def _told(key: str, name: str, example: Example) -> Iterator[TermText]:
     """The text of a term with the numbers of an example, where the example's book has the term."""
-    groups = _groups(example)
-    named = {at: [t for t in terms if t.name == name] for at, (terms, _) in groups.items()}
+    groups = _groups(example.words)
+    named = {at: [t for t in group.terms if t.name == name] for at, group in groups.items()}
     notes = [term.note for terms in named.values() for term in terms]
     if not notes:
         return
     amounts = [
-        Amount(at=at, value=value, unit=notes[0].unit)
-        for at, (_, frame) in groups.items()
-        if (value := _value(named[at], frame, notes[0].unit))
+        Amount(at=at, value=value, unit=named[at][0].note.unit)
+        for at, group in groups.items()
+        if (value := _value(named[at], group))
     ]
     yield TermText(
         term=key,
@@ -124,24 +144,33 @@ def _told(key: str, name: str, example: Example) -> Iterator[TermText]:
     )
 
 
+@cache
 def term_names() -> tuple[str, ...]:
-    """Every term of the ledger."""
-    return tuple(sorted({term.name for terms, _ in _groups(usual(3)).values() for term in terms}))
+    """Every term of the ledger that an example has."""
+    groups = (group for example in (usual(3), *OTHERS) for group in _groups(example.words).values())
+    return tuple(sorted({term.name for group in groups for term in group.terms}))
 
 
-def _groups(example: Example) -> dict[str, tuple[list[Term], Frame]]:
-    """Terms by moment and time group, with the frame that turns them into values."""
+@cache
+def _groups(words: str) -> dict[str, Group]:
+    """Terms of the example of these words by moment of memory, by group of time and of traffic."""
+    example = next(one for one in (*map(usual, range(4)), *OTHERS) if one.words == words)
     model, cluster = Transformer.preset(example.model), Cluster.preset(NODE)
-    training = Training(global_batch_size=64, sequence_length=4096)
+    training = Training(global_batch_size=64, sequence_length=4096, **example.job)
     strategy = _strategy(example, model.layers)
     columns = Strategies.of([strategy])
     book = Book(Layout(model, training, cluster, columns))
     frame = Frame.of(Counts.of([strategy], model.kind_of_layer), np.array([1]), book.layout.in_flight)
-    found = {moment: (book.memory[moment], frame) for moment in MOMENTS}
+    found = {moment: Group(book.memory[moment], frame, _KIB) for moment in MOMENTS}
+    sent = [term for terms, _ in traffic_terms(book.timed).values() for term in terms] + book.uplink
     return found | {
-        "a micro-batch": (book.chunk, frame),
-        "a step": (book.tail, frame),
-        "host": (book.host, frame),
+        "a micro-batch": Group(book.chunk, frame, _NS),
+        "a step": Group(book.tail, frame, _NS),
+        "host": Group(book.host, frame, _KIB),
+        "hidden a micro-batch": Group(book.raw_chunk, frame, _NS),
+        "hidden a step": Group(book.raw_tail, frame, _NS),
+        "sent a micro-batch": Group([term for term in sent if term.per == "chunk"], frame, 1.0),
+        "sent a step": Group([term for term in sent if term.per != "chunk"], frame, 1.0),
     }
 
 
@@ -165,7 +194,6 @@ def _strategy(example: Example, layers: int) -> Strategy:
     )  # fmt: skip
 
 
-def _value(terms: list[Term], frame: Frame, unit: str) -> float:
+def _value(terms: list[Term], group: Group) -> float:
     """The sum of `terms` on the first stage, in bytes or seconds."""
-    total = sum(int(evaluate(term, frame)[0, 0]) for term in terms)
-    return float(total * 1024) if unit == "bytes" else round(total / 1e9, 9)
+    return round(group.scale * sum(int(evaluate(term, group.frame)[0, 0]) for term in terms), 9)

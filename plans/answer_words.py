@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 from .fields import FieldText
 
+COMPUTED = "computed, never set"
+"""What stands for the default of a word that no request sets."""
+
 
 @cache
-def _texts() -> dict[str, dict[str, str]]:
+def _texts() -> dict[str, dict[str, Any]]:
     text = (files(__package__) / "answer_words.json").read_text(encoding="utf-8")
-    found: dict[str, dict[str, str]] = json.loads(text)["words"]
+    found: dict[str, dict[str, Any]] = json.loads(text)["words"]
     return found
 
 
@@ -21,12 +26,29 @@ def answer_words() -> tuple[str, ...]:
     return tuple(_texts())
 
 
-def answer_word(key: str) -> FieldText | None:
-    """The text of a word of an answer, by its last word in any case; None for another.
+def spellings() -> tuple[tuple[str, str], ...]:
+    """(word, how a screen prints it) of every word that is printed otherwise than it is called."""
+    return tuple((name, shown) for name, entry in _texts().items() for shown in entry.get("printed", ()))
 
-    >>> answer_word("MFU").unit, answer_word("time.hfu").field
-    ('share', 'hfu')
+
+def answer_word(key: str) -> FieldText | None:
+    """The text of a word of an answer, by its last word or as a screen prints it, in any case.
+
+    None for another.
+
+    >>> answer_word("MFU").unit, answer_word("time.hfu").field, answer_word("loss %").field
+    ('share', 'hfu', 'loss_percent')
     """
-    name = key.rpartition(".")[2].lower()
-    entry = _texts().get(name)
-    return None if entry is None else FieldText(field=name, default="computed, never set", **entry)
+    shown = key.strip().lower()
+    plain = shown.rpartition(".")[2].replace(" ", "_")
+    name = plain if plain in _texts() else next((n for n in _texts() if _prints(n, shown)), None)
+    if name is None:
+        return None
+    entry = {field: value for field, value in _texts()[name].items() if field != "printed"}
+    return FieldText(field=name, default=COMPUTED, **entry)
+
+
+def _prints(name: str, shown: str) -> bool:
+    """Whether screens print a word so; ``*`` stands for a part that varies, and alone for itself."""
+    printed = _texts()[name].get("printed", ())
+    return shown in printed or any(fnmatchcase(shown, each) for each in printed if each != "*")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from functools import cache
 from importlib.resources import files
+from typing import Literal, get_args, get_origin
 
 from pydantic import BaseModel
 
@@ -14,6 +15,14 @@ from .choose import WORDS, Choose
 from .limits import Limits, Objective
 from .plan import SCHEMA_VERSION
 from .settings import FIELDS, field_of
+
+_TYPES: dict[str, type[BaseModel]] = {
+    "training": Training,
+    "limits": Limits,
+    "objective": Objective,
+    "choose": Choose,
+}
+"""The tables of a request whose types say defaults and words."""
 
 
 class FieldText(Frozen):
@@ -50,22 +59,28 @@ def field_text(key: str) -> FieldText:
     field = field_of(key, "argument")
     entry = dict(_texts()[field])
     entry.setdefault("default", _default(field))
-    values = WORDS.get(field.rpartition(".")[2], ()) if field.startswith("choose.") else ()
+    name = field.rpartition(".")[2]
+    values = WORDS.get(name, ()) if field.startswith("choose.") else _words(field)
     return FieldText.model_validate({"field": field, "values": values, **entry})
+
+
+def _words(field: str) -> tuple[str, ...]:
+    """The words that a field of a fixed set takes, as the types have them; of an optional one too."""
+    table, _, name = field.partition(".")
+    known = _TYPES.get(table)
+    if known is None or name not in known.model_fields:
+        return ()
+    kind = known.model_fields[name].annotation
+    found = [word for one in (kind, *get_args(kind)) if get_origin(one) is Literal for word in get_args(one)]
+    return tuple(found)
 
 
 def _default(field: str) -> str:
     """The default as the types have it."""
     table, _, name = field.partition(".")
-    types: dict[str, type[BaseModel]] = {
-        "training": Training,
-        "limits": Limits,
-        "objective": Objective,
-        "choose": Choose,
-    }
     if table == "choose":
         return "free: the search chooses"
-    known = types.get(table)
+    known = _TYPES.get(table)
     info = known.model_fields.get(name) if known else None
     if info is None or info.is_required():
         return "required" if info is not None else "as the node type has it"
@@ -89,6 +104,16 @@ def field_elsewhere(name: str) -> str | None:
         if plain in {word.lstrip("-").replace("-", "_") for word in spelled}:
             return field
     return None
+
+
+def fields_taking(value: str) -> tuple[str, ...]:
+    """Fields of which `value` is one of the words they take, in any case.
+
+    >>> fields_taking("bf16"), fields_taking("adafactor")
+    (('choose.precision', 'choose.gradient_dtype'), ('training.optimizer',))
+    """
+    word = value.strip().lower()
+    return tuple(field for field in field_names() if word in map(str.lower, field_text(field).values))
 
 
 def near_fields(key: str) -> list[str]:

@@ -55,6 +55,8 @@ SHORT = {
     "zero": "choose.zero_stage",
     "micro_batch": "choose.micro_batch_size",
     "accumulation": "choose.gradient_accumulation_steps",
+    "shard_group": "choose.shard_group_size",
+    "hpz": "choose.secondary_shard_group_size",
 }
 """Fields by the short words of a printed layout."""
 
@@ -70,7 +72,7 @@ def field_of(key: str, origin: str) -> str:
     ends = [field for field in FIELDS if field.rpartition(".")[2] == key]
     if len(ends) == 1:
         return ends[0]
-    short = SHORT.get(key.replace("-", "_").lower())
+    short = SHORT.get(key.replace("-", "_").replace(" ", "_").lower())
     if short in FIELDS:
         return short
     known = [*FIELDS, *(field.rpartition(".")[2] for field in FIELDS)]

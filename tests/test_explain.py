@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
 import pytest
 
-from shardwise.cli import main
+from shardwise.cli import main, tables
 from shardwise.costs.glossary import term_names, term_text
 from shardwise.inputs import InputError
-from shardwise.plans import Check, MemoryReport, Plan, Proof, TimeReport
-from shardwise.plans.answer_words import answer_words
+from shardwise.plans.answer_words import answer_word, spellings
 from shardwise.plans.fields import field_text
-from shardwise.plans.row import CurveRow
 from shardwise.plans.settings import FIELDS
 
 
@@ -66,9 +69,99 @@ def test_words_of_an_answer_and_other_tools_names(capsys: pytest.CaptureFixture[
         assert capsys.readouterr().out.startswith(told)
 
 
-def test_every_word_of_an_answer_is_one() -> None:
-    """Each is a field of an answer's types, or the name of an alternative."""
-    known = {"folk"}
-    for kind in (Plan, TimeReport, MemoryReport, Proof, CurveRow, Check):
-        known |= set(kind.model_fields)
-    assert set(answer_words()) <= known
+JOB = ("--global-batch-size", "16", "--sequence-length", "1024")
+MODEL = ("qwen2.5-0.5b", "--cluster", "dgx-h100", *JOB)
+MESSAGE = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
+SCREENS = (
+    ("plan", *MODEL, "-v", "-o", "plan.json"),
+    ("plan", *MODEL, "-v", "--nodes", "2", "--set", "backend=megatron", "--set", "pipeline_parallel=2"),
+    ("plan", *MODEL, "-v", "--set", "backend=fsdp", "--set", "offload_optimizer=cpu"),
+    ("plan", *MODEL, "-v", "--set", "trainable=qlora(16)", "--set", "reference_model=self"),
+    ("check", *MODEL, "--plan", "plan.json", "-v"),
+    ("check", *MODEL, "--plan", "plan.json", "--message", "message.txt"),
+    ("why", "plan.json", "micro_batch_size=1", "-v"),
+    ("compare", *MODEL, "--vary", "nodes=1,2", "-v"),
+    ("curve", *MODEL, "--gpus", "2..4", "-v"),
+    ("ledger", "qwen2.5-0.5b", "--gpus", "8", "-v"),
+    ("ledger", "30e9", "--gpus", "8", "--offload", "optimizer"),
+    ("show", "model", "qwen3-30b-a3b", "-v"),
+    ("show", "model", "t5-3b", "-v"),
+    ("show", "cluster", "dgx-h100", "--set", "nodes=4", "-v"),
+    *(("list", kind) for kind in ("models", "clusters", "gpus", "stacks")),
+)
+LABELLED = {
+    "memory, worst stage", "time of a step", "hidden behind compute", "traffic of a card a step", "term, s",
+    "term, ms", "expected at the backward", "expected at the forward",
+}  # fmt: skip
+"""Heads of tables whose first column holds names of the ledger."""
+
+
+def printed(monkeypatch: pytest.MonkeyPatch, folder: Path) -> set[str]:
+    """Heads of all tables of the screens, first columns of those of the ledger, and words of layouts."""
+    words: set[str] = set()
+    table, items = tables.table, tables.items
+
+    def noted(header: Sequence[str], rows: Iterable[Sequence[object]], indent: str = "") -> str:
+        kept = [list(row) for row in rows]
+        words.update(head for head in header if head)
+        if header[0] in LABELLED or (not header[0] and "ZeRO-3" in header):
+            words.update(str(row[0]).strip() for row in kept)
+        if header[0] == "traffic of a card a step":
+            words.update(str(row[1]) for row in kept if row[1] != "all")
+        return table(header, kept, indent)
+
+    def told(parts: Iterable[str], indent: str = "  ", gap: str = "   ") -> str:
+        kept = list(parts)
+        if kept and kept[0] in ("deepspeed", "fsdp", "megatron"):
+            words.update(kept)
+        return items(kept, indent, gap)
+
+    for name, module in list(sys.modules.items()):
+        if name.startswith("shardwise.cli") and getattr(module, "table", None) is table:
+            monkeypatch.setattr(module, "table", noted)
+        if name.startswith("shardwise.cli") and getattr(module, "items", None) is items:
+            monkeypatch.setattr(module, "items", told)
+    monkeypatch.chdir(folder)
+    (folder / "message.txt").write_text(MESSAGE, encoding="utf-8")
+    for screen in SCREENS:
+        assert main(list(screen)) in (0, 1), screen
+    return words
+
+
+def explained(word: str, capsys: pytest.CaptureFixture[str]) -> bool:
+    """Whether a printed word can be asked for; of the words of a layout some beginning of them."""
+    parts = re.sub(r" \(.*", "", word).split()
+    spellings = [word, *(" ".join(parts[:n]) for n in range(len(parts) - 1, 0, -1) if parts[n][0].isdigit())]
+    found = any(main(["explain", spelling]) == 0 for spelling in (*spellings, parts[0]))
+    capsys.readouterr()
+    return found
+
+
+@pytest.mark.slow
+def test_every_word_of_a_screen_can_be_asked_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Heads of columns, terms, axes and tiers, words of a layout: what a screen prints, `explain` tells."""
+    for module in (
+        "answers_text",
+        "check_text",
+        "ledger_text",
+        "list",
+        "model_text",
+        "plan_text",
+        "show_cluster",
+    ):
+        __import__(f"shardwise.cli.{module}")
+    words = printed(monkeypatch, tmp_path)
+    capsys.readouterr()
+    monkeypatch.undo()
+
+    assert len(words) > 100
+    assert not sorted(word for word in words if not explained(word, capsys))
+
+
+def test_every_printed_spelling_leads_to_its_word() -> None:
+    """No two words of an answer are printed alike, and each spelling finds the word it stands with."""
+    for word, shown in spellings():
+        found = answer_word(shown.replace("*", "8"))
+        assert found is not None and found.field == word, shown
