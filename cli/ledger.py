@@ -75,9 +75,9 @@ def ledger(
 def _parameters(size: str) -> int:
     """Parameters: an amount as it stands, or those of the model of that name or path."""
     from ..inputs import InputError
+    from ..inputs.origin import placed
     from ..models import count
     from ..plans import count_of
-    from ..plans.origin import placed
     from ..plans.sections import transformer_of
 
     if size[:1].isdigit() or size[:1] in "-+.":

@@ -75,7 +75,7 @@ def _show_cluster(
 
 def _model(name: str) -> ModelCard:
     from ..inputs import InputError
-    from ..plans.origin import placed
+    from ..inputs.origin import placed
     from ..plans.sections import report_of
     from .cards import model_card
 

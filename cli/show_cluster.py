@@ -17,7 +17,7 @@ def asked(name: str, flags: dict[str, object], sets: Sequence[str]) -> ClusterCa
     Raises `InputError`; a matrix whose cards nobody named is still shown, with the question.
     """
     from ..inputs import InputError
-    from ..plans.origin import placed
+    from ..inputs.origin import placed
     from ..plans.sections import cluster_of, is_path
     from ..plans.settings import FLAGS
     from .cards import cluster_card

@@ -8,7 +8,7 @@ from itertools import groupby
 from ..models.strategy import Strategy
 from ..models.work import parameters
 from ..plans.plan import Plan
-from ..plans.quantity import gib
+from ..plans.quantity import gib, gibs
 from .label import label
 from .notes import MEANING, notes
 from .releases import tested_with
@@ -109,12 +109,12 @@ def _watch(plan: Plan) -> str:
     memory, time = plan.memory, plan.time
     band = f"{time.uncertainty.low_seconds:.3f} to {time.uncertainty.high_seconds:.3f}"
     rows = [
-        ("peak memory of a card", f"{gib(memory.total_bytes)} of {gib(memory.usable_bytes)}"),
+        ("peak memory of a card", f"{gibs(memory.total_bytes, 2)} GiB of {gibs(memory.usable_bytes, 2)}"),
         ("at", memory.peak_moment),
         ("verdict", memory.verdict),
         (
             "host memory of a machine",
-            f"{gib(memory.host_bytes_per_node)} of {gib(memory.host_usable_bytes)}: {memory.host_verdict}",
+            f"{gib(memory.host_bytes_per_node)} of {gibs(memory.host_usable_bytes)}: {memory.host_verdict}",
         ),
         ("step", f"{time.step_seconds:.3f} s ({band}: {time.uncertainty.basis})"),
         ("tokens", f"{time.tokens_per_second:.0f} /s, {time.tokens_per_second_per_gpu:.0f} /s a card"),

@@ -4,7 +4,7 @@
 |---|---|
 | `request`, `choose`, `limits` | the question and what it leaves open |
 | `read`, `raw`, `lines`, `settings`, `sections`, `question` | reading it from files, `--set` and flags |
-| `origin`, `quantity` | where a value came from; amounts with units |
+| `quantity` | amounts with units |
 | `plan`, `check`, `row` | the answers: a plan, a judgement, rows of `compare` and `curve`, `why` |
 | `complete`, `saved`, `schema` | strategies as people write them; answers as JSON; published schemas |
 
@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..inputs.origin import as_input_error
 from ..inputs.rooms import rooms
 from .choose import Choose
 from .complete import read_strategy
 from .digests import edited, stamped
 from .limits import Limits, Objective
-from .origin import as_input_error
 from .padding import padded_request
 from .plan import (
     SCHEMA_VERSION,

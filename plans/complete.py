@@ -10,10 +10,10 @@ from pydantic import ValidationError
 
 from ..inputs import InputError
 from ..inputs.kinds import refuse_no_mapping, refuse_other
+from ..inputs.origin import as_input_error
 from ..models import Strategy, Training, Transformer
 from ..models.backend import Backend, backend
 from ..models.strategy import BACKENDS, PLACES, RECOMPUTES
-from .origin import as_input_error
 
 DERIVED = ("pipeline_schedule", "context_parallel_kind", "writable_by", "overlap", "placement")
 """Words of an answer that follow from the rest: read over."""

@@ -11,10 +11,10 @@ from pydantic import BaseModel, ValidationError
 from ..inputs import InputError, nearest
 from ..inputs.files import parse_json
 from ..inputs.kinds import path_of, refuse_no_list, refuse_no_mapping
+from ..inputs.origin import as_input_error, origin_of, placed
 from ..models import Transformer
 from .choose import Choose
 from .limits import Limits, Objective
-from .origin import as_input_error, origin_of, placed
 from .question import Question, question_of
 from .raw import Raw, raw_of, read_source
 from .request import Request

@@ -13,11 +13,11 @@ from pydantic import BaseModel, Field, ValidationError, field_validator, model_v
 from ..hardware import Cluster
 from ..inputs import Frozen, InputError, nearest
 from ..inputs.kinds import refuse_no_mapping
+from ..inputs.origin import as_input_error, origin_of
 from ..models import Training, Transformer
 from ..models.adapters import check_targets
 from .choose import Choose
 from .limits import Limits, Objective
-from .origin import as_input_error, origin_of
 from .sections import DESCRIBED, cluster_of, training_of, transformer_of, with_gpus
 
 ARGUMENT = "argument"
@@ -38,7 +38,8 @@ class Request(Frozen):
     a preset, `training` as a table: they are made into nouns at once. `origins` tells for a dotted
     field where its value came from (``job.toml:9``, ``--nodes``); it is no part of the hash.
 
-    Raises pydantic's ValidationError for bad values; `read_request` raises `InputError` instead.
+    Raises `InputError` for bad values, as every public type does; pydantic's own `model_validate` raises its
+    ValidationError.
     """
 
     model: Transformer

@@ -10,10 +10,10 @@ from pydantic import BaseModel, ValidationError
 
 from ..inputs import InputError
 from ..inputs.files import parse_json
+from ..inputs.origin import as_input_error
 from ..models import Strategy
 from ..models.backend import derived_words
 from .complete import DERIVED
-from .origin import as_input_error
 from .plan import Plan
 from .raw import read_source
 

@@ -16,8 +16,8 @@ from ..hardware.topology.describe import Description
 from ..inputs import InputError, nearest, read_text
 from ..inputs.files import parse_json
 from ..inputs.kinds import path_of
+from ..inputs.origin import as_input_error
 from ..models import ReadReport, Training, Transformer, explain_config, explain_preset
-from .origin import as_input_error
 from .quantity import count_of
 
 DESCRIBED = tuple(name for name in Description.model_fields if name not in ("name", "nodes"))

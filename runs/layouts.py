@@ -17,9 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from pydantic import ValidationError
-
 from ..hardware import Cluster
+from ..inputs import InputError
 from ..inputs.record import dataclass
 from ..models import Strategy, Training, Transformer
 from ..models.stack import stack
@@ -215,15 +214,13 @@ def _candidate(
     length = record.needed("seq_len")
     try:
         training = Training(global_batch_size=batch, sequence_length=length, **way.fields)
-        strategy = Strategy.model_validate(
-            {
-                **fixed,
-                "virtual_pipeline": chunks,
-                "micro_batch_size": micro,
-                "gradient_accumulation_steps": steps,
-                "stages": stages,
-            }
+        strategy = Strategy(
+            **fixed,
+            virtual_pipeline=chunks,
+            micro_batch_size=micro,
+            gradient_accumulation_steps=steps,
+            stages=stages,
         )
-    except ValidationError as error:
-        raise Refused("degrees", error.errors()[0]["msg"]) from None
+    except InputError as error:
+        raise Refused("degrees", error.message) from None
     return [Candidate(training, strategy)]

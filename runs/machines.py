@@ -48,8 +48,8 @@ def cluster_of(record: Record) -> tuple[Cluster, tuple[str, ...]]:
     imputed = ("inter_link",) if crossing and network_of(record.text("inter_link"), per_node) is None else ()
     try:
         return _cluster(machine, gpus, per_node), imputed
-    except ValidationError as error:
-        raise Refused("cluster", f"makes no cluster: {error.errors()[0]['msg']}") from None
+    except (InputError, ValidationError) as error:
+        raise Refused("cluster", f"makes no cluster: {error}") from None
 
 
 def _cluster(machine: Node, gpus: int, per_node: int) -> Cluster:

@@ -12,9 +12,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from pydantic import ValidationError
-
-from ..inputs import Frozen
+from ..inputs import Frozen, InputError
 from ..models import Attention, Block, FeedForward, Run, Transformer
 from .facts import facts
 from .record import Record
@@ -56,9 +54,8 @@ def transformer_of(record: Record) -> tuple[Transformer, tuple[str, ...]]:
         return Transformer.preset(known.preset), ()
     try:
         return _built(record, layers, hidden, vocab, known), tuple(imputed)
-    except ValidationError as error:
-        reason = error.errors()[0]["msg"]
-        raise Refused("shape", f"the dimensions make no model: {reason}") from None
+    except InputError as error:
+        raise Refused("shape", f"the dimensions make no model: {error.message}") from None
 
 
 def _built(record: Record, layers: int, hidden: int, vocab: int, known: Shape | None) -> Transformer:

@@ -163,5 +163,5 @@ def test_every_word_of_a_screen_can_be_asked_for(
 def test_every_printed_spelling_leads_to_its_word() -> None:
     """No two words of an answer are printed alike, and each spelling finds the word it stands with."""
     for word, shown in spellings():
-        found = answer_word(shown.replace("*", "8"))
+        found = answer_word(shown.replace("*", "8") if len(shown) > 1 else shown)
         assert found is not None and found.field == word, shown

@@ -145,7 +145,7 @@ def test_the_readme_says_what_to_expect(name: str) -> None:
     text = emit(plan(strategy), target)["README.md"]
 
     assert "| peak memory of a card | 0.00 GiB of 0.01 |" in text
-    assert "| host memory of a machine | 1.0 GiB of 1024.0: fits |" in text
+    assert "| host memory of a machine | 1.0 GiB of 1,024.0: fits |" in text
     assert "| step | 0.250 s (0.200 to 0.300: made by hand) |" in text
     assert "| tokens | 1024 /s, 256 /s a card |" in text
     assert "MFU 0.400" in text

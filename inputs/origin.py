@@ -7,7 +7,8 @@ from collections.abc import Mapping
 
 from pydantic import BaseModel, ValidationError
 
-from ..inputs import InputError, nearest
+from .error import InputError
+from .names import nearest
 
 DEFAULT = "default"
 
