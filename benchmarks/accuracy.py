@@ -31,9 +31,9 @@ def measure(files: Sequence[str]) -> Result:
     jobs, refusals = read_rows(records)
     runs = price_jobs(jobs)
     refusals += [
-        Refusal(r.job.record, "no-time", "publishes no step time and no tokens/s")
+        Refusal(r.job.record, "no-time", "publishes no step time, no tokens/s and no peak memory")
         for r in runs
-        if r.measured_seconds is None
+        if r.measured_seconds is None and r.job.measured_gib is None
     ]
     timed = [r for r in runs if r.measured_seconds is not None]
     return {

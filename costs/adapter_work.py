@@ -56,7 +56,11 @@ def dequantise_seconds(layout: Layout) -> Floats:
 
 
 def adapter_units(layout: Layout, each: Floats) -> Floats:
-    """Sharded units that adapters add to a layer's own, (n, kinds), `each` adapted matrix making so many."""
+    """Sharded units that adapters add to a layer's own, (n, kinds), `each` adapted matrix making so many.
+
+    The host launches their passes ahead of the device, as it does a layer's own: they show where the device
+    has less to do.
+    """
     s, found = layout.strategies, np.zeros((len(layout.strategies), len(layout.blocks)))
     if not layout.training.way.adapts:
         return found

@@ -13,7 +13,7 @@ from .adapter_work import adapter_units
 from .buffers import buffer_terms
 from .columns import Bools, Ints
 from .host import host_terms
-from .kernels import LayerSeconds, embedding_seconds, head_seconds, stack_constant
+from .kernels import LayerSeconds, at_least, embedding_seconds, head_seconds, stack_constant
 from .law import law
 from .layout import Layout
 from .logits import logits_terms
@@ -43,7 +43,7 @@ MOMENTS = ("forward", "backward", "gradients", "step")
 
 _COMPUTE = Note("G gemm + A attention + M memory, forward and backward", "measured curves", "M", "s")
 _AGAIN = Note("the forward of a recomputed layer, or its dropped part", "arXiv 2205.05198", "P", "s")
-_HOST = Note("host_added_seconds a sharded unit and micro-batch", "regression of 2026-11", "M", "s")
+_HOST = Note("host_added_seconds a layer and micro-batch", "regression of 2026-11", "M", "s")
 _ADD = Note("GA 10 N / HBM a micro-batch", "regression of 2026-11", "M", "s")
 _FIXED = Note("fixed_seconds a step", "regression of 2026-11", "M", "s")
 
@@ -175,10 +175,13 @@ class Book:
         return [step_raw_term(self.timed), first_gather_raw_term(self.timed)]
 
     def _host_overhead(self) -> Term:
-        layout = self.timed
-        units = 1.0 + adapter_units(layout, stack_constant(layout, "adapter_units"))
-        each = stack_constant(layout, "host_added_seconds")[:, None] * units
-        return Term("host_overhead", "chunk", _HOST, ns(layer=each))
+        layout, work = self.timed, self.work
+        added = stack_constant(layout, "host_added_seconds")[:, None]
+        launch = stack_constant(layout, "host_floor_seconds")[:, None]
+        launch = launch * adapter_units(layout, stack_constant(layout, "adapter_units"))
+        forward = at_least(work.forward, launch) - work.forward
+        backward = at_least(work.backward, law("host_backward_floor") * launch) - work.backward
+        return Term("host_overhead", "chunk", _HOST, ns(layer=added + forward + backward))
 
     def _accumulation(self) -> Term:
         layout = self.timed

@@ -52,8 +52,9 @@ class Stack(Frozen):
     keeps_root: bool = True
     """Whether FSDP's root holds embedding and head and stays gathered from forward to backward."""
     adapter_units: int = Field(default=0, ge=0)
-    """Sharded units that each adapted matrix makes of its own, each costing the host what a layer does: 2
-    where a unit must be trained or frozen as a whole (FSDP1 with peft's wrap policy), 0 where not (FSDP2)."""
+    """Sharded units that each adapted matrix makes of its own, each taking the host as long to launch as a
+    layer's pass: 2 where a unit must be trained or frozen as a whole (FSDP1 with peft's wrap policy), 0 where
+    not (FSDP2)."""
     loads_whole: bool = False
     """Whether each card holds all weights in 16 bits for a moment before they are sharded."""
     source: str

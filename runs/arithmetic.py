@@ -10,6 +10,7 @@ over it (torchtitan calls it a known slow baseline; physics of scaling by rows, 
 from __future__ import annotations
 
 from ..hardware import Gpu
+from ..inputs import shorten
 from ..models.backend import backend
 from ..models.strategy import GRADIENT_DTYPES, PRECISIONS, BackendName, GradientDtype, Precision
 from .record import Record
@@ -29,11 +30,11 @@ def arithmetic_of(
     record: Record, name: BackendName, card: Gpu, gradients: GradientDtype | None
 ) -> tuple[dict[str, object], list[str]]:
     """`precision` and `gradient_dtype` of a row under backend `name`, and what was taken instead of what."""
-    word = record.text("precision") or "bf16"
-    rowwise = word == "fp8" and "rowwise" in record.notes
+    word = record.word("precision") or "bf16"
+    rowwise = word == "fp8" and ("rowwise" in record.notes or "rowwise" in record.text("precision").lower())
     word = "bf16" if rowwise else word
     if word not in _NEAREST:
-        raise Refused("precision", f"precision = {word} is not known")
+        raise Refused("precision", f"precision = {shorten(word)} is not known")
     for precision in _precisions(word):
         dtype = _gradient(record, name, precision, gradients)
         if dtype and card.peak_flops_per_s(precision):
@@ -54,7 +55,7 @@ def _gradient(
     known = backend(name).recipes.get(precision, {})
     kept = gradients or ("bf16" if name == "deepspeed" else "fp32")
     usual = "fp16" if precision == "fp16" else kept
-    wanted = [record.text("grad_accum_dtype") or usual, usual, "fp32", "bf16", "fp16"]
+    wanted = [record.word("grad_accum_dtype") or usual, usual, "fp32", "bf16", "fp16"]
     return next(
         (dtype for word in wanted for dtype in GRADIENT_DTYPES if dtype == word and dtype in known), None
     )

@@ -8,17 +8,19 @@ that fits is the row (`runs`). Blank `global_batch_seqs` is one micro-batch a ra
 on where tp > 1. Blank `zero_stage` is 3 (DeepSpeed, FSDP; 2 under DeepSpeed on one card, which has nothing to
 gather) or, under Megatron, 1 from 2023 on and 0 before.
 Blank `grad_accum_dtype` is the framework's default and blank `hsdp_replicas` 1; neither makes a row imputed.
-An FSDP framework with zero_stage 0 is plain data parallel; a Megatron framework with zero_stage 2 or 3
-(Megatron-FSDP) is priced under `fsdp`.
+An FSDP framework with zero_stage 0 is plain data parallel, as is one called DDP where it is blank; a Megatron
+framework with zero_stage 2 or 3 (Megatron-FSDP) is priced under `fsdp`, in a pipeline as stage 1. Degrees
+printed without the expert ranks, or with the context ranks, are known by their product.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import product
 
 from ..hardware import Cluster
-from ..inputs import InputError
+from ..inputs import InputError, shorten
 from ..inputs.record import dataclass
 from ..models import Strategy, Training, Transformer
 from ..models.stack import stack
@@ -65,7 +67,7 @@ def layouts_of(record: Record, software: Software, transformer: Transformer, clu
     """The readings of a row; `Refused` where its numbers contradict each other."""
     degrees = _degrees(record, cluster)
     zero, imputed = _zero_stage(record, software.backend)
-    name, notes = _backend(software.backend, zero)
+    name, zero, notes = _backend(software.backend, zero, degrees.pipeline)
     kind, more = arithmetic_of(record, name, cluster.node.gpu, software.gradients)
     way = way_of_row(record, software)
     fixed = {
@@ -95,28 +97,35 @@ def _degrees(record: Record, cluster: Cluster) -> _Degrees:
     context, expert = record.integer("cp") or 1, record.integer("ep") or 1
     data, rest = divmod(cluster.gpus, tensor * pipeline * context)
     stated = record.integer("dp") or data
-    if rest or stated != data:
+    if rest or stated not in (data, data * context, data / expert, data * context / expert):
         raise Refused("degrees", f"tp pp cp dp do not multiply to {cluster.gpus} cards")
+    if (record.integer("experts") or 0) <= 1:
+        expert = 1
     if (data * context * tensor) % expert:
         raise Refused("degrees", f"ep = {expert} does not divide dp cp tp")
     return _Degrees(data, tensor, pipeline, context, expert)
 
 
 def _zero_stage(record: Record, name: BackendName) -> tuple[int, list[str]]:
-    zero = record.integer("zero_stage")
-    if zero is not None:
-        if zero > 3:
-            raise Refused("unreadable", f"zero_stage = {zero} is not 0 to 3")
-        return zero, []
+    if word := record.word("zero_stage"):
+        stage = re.fullmatch(r"(?:zero|stage)?[\s\-]*([0-3])(?:\.0*)?(?:\D.*)?", word)
+        if not stage:
+            raise Refused("unreadable", f"zero_stage = {shorten(word)} is not 0 to 3")
+        return int(stage[1]), []
+    if re.search(r"\bddp\b", record.text("framework").lower()):
+        return 0, ["zero_stage"]
     if name == "megatron":
         return (1 if record.year >= 2023 else 0), ["zero_stage"]
     return 2 if name == "deepspeed" and record.integer("gpus") == 1 else 3, ["zero_stage"]
 
 
-def _backend(name: BackendName, zero: int) -> tuple[BackendName, list[str]]:
+def _backend(name: BackendName, zero: int, stages: int) -> tuple[BackendName, int, list[str]]:
+    """The backend and stage that are priced: pipelines shard no gradients, which each micro-batch adds to."""
+    if name == "megatron" and zero > 1 and stages > 1:
+        return name, 1, [f"zero_stage {zero} in a pipeline -> 1"]
     if name == "megatron" and zero > 1:
-        return "fsdp", ["backend megatron-fsdp -> fsdp"]
-    return name, []
+        return "fsdp", zero, ["backend megatron-fsdp -> fsdp"]
+    return name, zero, []
 
 
 def _sharding(record: Record, degrees: _Degrees, name: BackendName, zero: int) -> dict[str, object]:
@@ -136,33 +145,33 @@ def _sharding(record: Record, degrees: _Degrees, name: BackendName, zero: int) -
 
 
 def _offload(record: Record, zero: int) -> dict[str, object]:
-    word = record.text("offload") or "none"
+    word = record.word("offload") or "none"
     if word not in ("none", "optimizer", "params", "optimizer+params"):
-        raise Refused("unreadable", f"offload = {word} is not known")
+        raise Refused("unreadable", f"offload = {shorten(word)} is not known")
     return {
         "offload_optimizer": "none" if word == "none" or zero == 0 else "cpu",
-        "offload_params": "cpu" if "params" in word else "none",
+        "offload_params": "cpu" if "params" in word and zero == 3 else "none",
     }
 
 
 def _tensor(record: Record, degrees: _Degrees) -> dict[str, object]:
-    split = record.integer("sp")
+    split = record.flag("sp")
     if split is None:
-        split = int(record.year >= 2023)
-    return {"sequence_parallel": bool(split) and degrees.tensor > 1}
+        split = record.year >= 2023
+    return {"sequence_parallel": split and degrees.tensor > 1}
 
 
 def _kernels(record: Record, software: Software) -> list[str]:
     fused = stack(software.stack).attention_kernel != "unfused"
-    return ["attention unfused -> fused"] if fused and record.text("flash_attention") == "0" else []
+    return ["attention unfused -> fused"] if fused and record.flag("flash_attention") is False else []
 
 
 def _blanks(record: Record, degrees: _Degrees) -> list[str]:
     """Blank columns that a rule fills and that change the price."""
-    found = [c for c in ("micro_batch_seqs", "global_batch_seqs", "recompute") if not record.text(c)]
-    found += ["vpp"] if degrees.pipeline > 1 and not record.text("vpp") else []
-    found += ["sp"] if degrees.tensor > 1 and not record.text("sp") else []
-    return found + ([] if record.text("precision") else ["precision"])
+    found = [c for c in ("micro_batch_seqs", "global_batch_seqs", "recompute") if not record.said(c)]
+    found += ["vpp"] if degrees.pipeline > 1 and not record.said("vpp") else []
+    found += ["sp"] if degrees.tensor > 1 and not record.said("sp") else []
+    return found + ([] if record.said("precision") else ["precision"])
 
 
 def _choices(record: Record, layers: int, degrees: _Degrees) -> Iterator[tuple[int, int, str]]:
@@ -170,9 +179,9 @@ def _choices(record: Record, layers: int, degrees: _Degrees) -> Iterator[tuple[i
     micro, chunks, stages = record.integer("micro_batch_seqs"), record.integer("vpp"), degrees.pipeline
     if not micro and stages > 1 and "torchtitan" in record.text("framework").lower():
         micro = (record.integer("global_batch_seqs") or 0) // (degrees.data * stages)
-    recompute = record.text("recompute")
+    recompute = record.word("recompute")
     if recompute and recompute not in RECOMPUTES:
-        raise Refused("unreadable", f"recompute = {recompute} is not known")
+        raise Refused("unreadable", f"recompute = {shorten(recompute)} is not known")
     recipe = any(word in record.text("framework").lower() for word in ("nemo", "bridge"))
     yield from product(
         [micro] if micro else MICRO_BATCHES,
@@ -205,7 +214,7 @@ def _candidate(
     steps, rest = divmod(batch, degrees.data * micro)
     if rest or not steps or degrees.pipeline * chunks >= layers + degrees.pipeline:
         return []
-    if chunks > 1 and not record.text("vpp") and steps % degrees.pipeline:
+    if chunks > 1 and not record.said("vpp") and steps % degrees.pipeline:
         return []
     held = stage_layers(layers, degrees.pipeline, chunks)
     stages = stages_of(

@@ -1,67 +1,82 @@
 """The cluster of a row.
 
 Rules: the machine is the catalogue's first node type with the card, else the one that
-``catalogue/machines.json`` names for it, with the row's card put in. `inter_link` gives the network:
-"NxRGb" N cards of R Gbit/s, "R per GPU" one a card, "R per node" shared by the machine; blank or
-without a rate: the network of that node type. A link domain of several machines is used by the largest
-power of two of its cards (64 of an NVL72's 72): groups of 2, 4, .. 64 must not straddle it.
-`gpus_per_node` below the node's count with all cards in one machine is part of that machine.
+``catalogue/machines.json`` names for it or for its kind of links, with the row's card put in. `inter_link`
+gives the network (`links`); blank or without a rate: the network of that node type. `intra_link` tells cards
+on PCI Express alone from cards that a bridge joins, where the card has a bridge. A link domain of several
+machines is used by the largest power of two of its cards (64 of an NVL72's 72): groups of 2, 4, .. 64 must
+not straddle it. `gpus_per_node` below the node's count with all cards in one machine is part of that
+machine; blank it is what the node type holds, but at least 8 outside an NVL72, and divides the cards.
 """
 
 from __future__ import annotations
 
-import re
 from functools import cache
+from math import gcd
 from typing import Any
 
 from pydantic import ValidationError
 
-from ..hardware import Cluster, Gpu, Node, gpu, node, node_names
+from ..hardware import Cluster, Gpu, Node, node, node_names
 from ..inputs import InputError
+from .cards import card_of
 from .facts import facts
+from .links import fabric_of, network_of
 from .record import Record
 from .refusal import Refused
 
-_COUNTED = re.compile(r"(\d+)x(\d+(?:\.\d+)?)\s*Gb")
-_RATED = re.compile(r"(\d+(?:\.\d+)?)\s*([TG])b/s.*per (GPU|node)", re.IGNORECASE)
-_FABRICS = (
-    ("roce", "roce"),
-    ("efa", "efa"),
-    ("ndr", "infiniband-ndr"),
-    ("hdr", "infiniband-hdr"),
-    ("edr", "infiniband-hdr"),
-    ("omnipath", "infiniband-hdr"),
-)
-BITS = 8
+USUAL = 8
+"""Cards of a machine of a kind that no catalogue describes."""
 
 
-def cluster_of(record: Record) -> tuple[Cluster, tuple[str, ...]]:
-    """The cluster of a row and the columns that a rule filled; `Refused` without cards or card count."""
+def cluster_of(record: Record) -> tuple[Cluster, tuple[str, ...], tuple[str, ...]]:
+    """The cluster of a row, the columns that a rule filled and what stands in for what.
+
+    `Refused` without cards or card count.
+    """
+    card = card_of(record.said("gpu"))
+    gpus = _gpus(record)
     try:
-        card = gpu(record.text("gpu"))
-    except InputError as error:
-        raise Refused("unknown-gpu", error.message) from None
-    gpus = record.needed("gpus")
-    machine = _with_network(_machine(card), record)
-    per_node = record.integer("gpus_per_node") or machine.gpus
-    crossing = gpus > per_node
-    imputed = ("inter_link",) if crossing and network_of(record.text("inter_link"), per_node) is None else ()
-    try:
-        return _cluster(machine, gpus, per_node), imputed
+        machine = _linked(_machine(card.gpu), record)
+        per_node = _per_node(record, machine, gpus)
+        machine = _with_network(machine, record, per_node)
+        cluster = _cluster(machine, gpus, per_node)
     except (InputError, ValidationError) as error:
         raise Refused("cluster", f"makes no cluster: {error}") from None
+    imputed = ["gpu"] if card.imputed else []
+    if gpus > per_node and network_of(record.said("inter_link"), per_node) is None:
+        imputed.append("inter_link")
+    return cluster, tuple(imputed), card.stand_ins
+
+
+def _gpus(record: Record) -> int:
+    """The cards of a row: as counted, else the product of its degrees where the data ranks are among them."""
+    if not record.integer("gpus") and record.integer("dp"):
+        degrees = [record.integer(column) or 1 for column in ("dp", "tp", "pp", "cp")]
+        return degrees[0] * degrees[1] * degrees[2] * degrees[3]
+    return record.needed("gpus")
+
+
+def _per_node(record: Record, machine: Node, gpus: int) -> int:
+    stated = record.integer("gpus_per_node")
+    if stated:
+        return stated
+    usual = machine.gpus if machine.domain_nodes > 1 else max(machine.gpus, USUAL)
+    return gpus if gpus <= usual else gcd(gpus, usual)
 
 
 def _cluster(machine: Node, gpus: int, per_node: int) -> Cluster:
     name = f"{gpus} x {machine.gpu.name}"
     if gpus <= machine.gpus and gpus <= per_node:
         return Cluster(name=name, node=machine, cards=gpus if gpus < machine.gpus else None)
+    if gpus < per_node:
+        per_node = gpus
     if gpus % per_node:
         raise Refused("cluster", f"{gpus} cards are no whole machines of {per_node}")
     if machine.domain_size > machine.gpus:
         machine = _changed(machine, domain_size=1 << (machine.domain_size.bit_length() - 1))
     if per_node != machine.gpus:
-        size = min(per_node, machine.island_size)
+        size = gcd(per_node, machine.island_size) if machine.island_size < machine.gpus else per_node
         machine = _changed(machine, gpus=per_node, island_size=size, domain_size=size)
     return Cluster(name=name, node=machine, nodes=gpus // per_node)
 
@@ -71,9 +86,13 @@ def _machine(card: Gpu) -> Node:
     for name in _ordered():
         if node(name).gpu.name == card.name:
             return node(name)
-    if card.name not in facts("machines")["node_by_gpu"]:
+    known = facts("machines")
+    joined = card.interconnect if card.bridge_gpus is None else "none"
+    kind = f"{joined} {card.arch}" if f"{joined} {card.arch}" in known["node_by_link"] else joined
+    name = known["node_by_gpu"].get(card.name) or known["node_by_link"].get(kind)
+    if name is None:
         raise Refused("no-machine", f"no node type holds {card.name}")
-    return _changed(node(facts("machines")["node_by_gpu"][card.name]), gpu=card)
+    return _changed(node(name), gpu=card)
 
 
 @cache
@@ -82,26 +101,23 @@ def _ordered() -> tuple[str, ...]:
     return tuple(sorted(node_names(), key=lambda name: (node(name).provider != "nvidia", name)))
 
 
-def network_of(link: str, per_node: int) -> tuple[int, float] | None:
-    """(network cards, bytes/s of each) that `link` states, None where it gives no rate.
-
-    >>> network_of("4x100Gb OmniPath", 8)
-    (4, 12500000000.0)
-    >>> network_of("400Gb/s per node GDR", 8)
-    (1, 50000000000.0)
-    """
-    if counted := _COUNTED.search(link):
-        return int(counted[1]), float(counted[2]) * 1e9 / BITS
-    if rated := _RATED.search(link):
-        rate = float(rated[1]) * (1e12 if rated[2].upper() == "T" else 1e9) / BITS
-        return (per_node, rate) if rated[3].lower() == "gpu" else (1, rate)
-    return None
+def _linked(machine: Node, record: Record) -> Node:
+    """`machine` with its cards joined as `intra_link` says, where the card allows both ways."""
+    said, bridge = record.said("intra_link").lower(), machine.gpu.bridge_gpus
+    if bridge is None or not said:
+        return machine
+    apart = "no nvlink" in said or "without nvlink" in said or ("nvlink" not in said and "pci" in said)
+    if apart:
+        return _changed(machine, link="pcie", island_size=1, domain_size=1)
+    if "nvlink" in said and machine.gpus % bridge == 0:
+        return _changed(machine, link="pairs", island_size=bridge, domain_size=bridge)
+    return machine
 
 
-def _with_network(machine: Node, record: Record) -> Node:
-    link = record.text("inter_link")
-    found = network_of(link, record.integer("gpus_per_node") or machine.gpus)
-    fabric = next((name for word, name in _FABRICS if word in link.lower()), machine.fabric)
+def _with_network(machine: Node, record: Record, per_node: int) -> Node:
+    link = record.said("inter_link")
+    found = network_of(link, per_node, machine.nics if machine.gpus == per_node else None)
+    fabric = fabric_of(link, machine.fabric)
     if found is None:
         return _changed(machine, fabric=fabric)
     return _changed(machine, nics=found[0], nic_bytes_per_s=found[1], fabric=fabric)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from ..costs import Ledger, price
 from ..hardware import Cluster
+from ..inputs import InputError
 from ..inputs.record import dataclass
 from ..models import Strategy, Training, Transformer
 from .layouts import Candidate
@@ -65,6 +66,8 @@ def read_rows(records: Iterable[Record]) -> tuple[list[Job], list[Refusal]]:
             jobs.append(read_row(record))
         except Refused as refused:
             refusals.append(Refusal(record, refused.code, refused.reason))
+        except InputError as error:
+            refusals.append(Refusal(record, "unreadable", error.message))
     return jobs, refusals
 
 

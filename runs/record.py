@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import csv
+import io
 import os
+import re
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 
-from ..inputs import InputError, nearest, read_text
+from ..inputs import InputError, nearest, read_text, shorten
 from ..inputs.record import dataclass
 from .refusal import Refused
+from .spellings import is_blank, number_in, word_in
 
 
 def words(text: str) -> tuple[str, ...]:
@@ -28,6 +31,10 @@ COLUMNS = words(
 """Columns that a file of runs must have; others are ignored."""
 
 
+MOST = 10**15
+"""No count is larger."""
+
+
 @dataclass(frozen=True)
 class Record:
     """The cells of one line."""
@@ -38,24 +45,40 @@ class Record:
         """The cell without spaces around it; "" where blank."""
         return (self.cells.get(column) or "").strip()
 
+    def said(self, column: str) -> str:
+        """The cell, "" where it is blank or says in words that nothing is known."""
+        text = self.text(column)
+        return "" if is_blank(text) else text
+
+    def word(self, column: str) -> str:
+        """The cell as the word it is a spelling of, in lower case; "" where blank."""
+        said = self.said(column)
+        return word_in(column, said) if said else ""
+
+    def flag(self, column: str) -> bool | None:
+        """The cell as yes or no, None where blank; else `Refused`."""
+        said = self.said(column)
+        word = word_in("flag", said) if said else ""
+        if word not in ("", "0", "1"):
+            raise Refused("unreadable", f"{column} = {shorten(said)} is neither yes nor no")
+        return word == "1" if word else None
+
     def number(self, column: str) -> float | None:
         """The cell as a finite number of at least 0, None where blank; else `Refused`."""
-        text = self.text(column)
-        if not text:
+        said = self.said(column)
+        if not said or said.lower() == "none":
             return None
-        try:
-            value = float(text)
-        except ValueError:
-            value = -1.0
-        if not 0 <= value < float("inf"):
-            raise Refused("unreadable", f"{column} = {text} is not a number of at least 0")
+        value = number_in(said)
+        if value is None or not value < float("inf"):
+            raise Refused("unreadable", f"{column} = {shorten(said)} is not a number of at least 0")
         return value
 
     def integer(self, column: str) -> int | None:
         """The cell as a whole number of at least 0, None where blank; else `Refused`."""
         value = self.number(column)
-        if value is not None and value != int(value):
-            raise Refused("unreadable", f"{column} = {self.text(column)} is not a whole number")
+        if value is not None and (value != int(value) or value > MOST):
+            said = shorten(self.text(column))
+            raise Refused("unreadable", f"{column} = {said} is not a whole number up to {MOST:,}")
         return None if value is None else int(value)
 
     def needed(self, column: str) -> int:
@@ -72,8 +95,12 @@ class Record:
 
     @cached_property
     def year(self) -> int:
-        """Year of the publication; 2024 where blank."""
-        return self.integer("year") or 2024
+        """Year of the publication, wherever in the cell; 2024 where blank; `Refused` where there is none."""
+        said = self.said("year")
+        found = re.search(r"(?<!\d)(19|20)\d\d(?!\d)", said)
+        if said and not found:
+            raise Refused("unreadable", f"year = {shorten(said)} has no year")
+        return int(found[0]) if found else 2024
 
     @property
     def name(self) -> str:
@@ -84,7 +111,7 @@ class Record:
 def read_records(path: str | os.PathLike[str], columns: Iterable[str] = COLUMNS) -> list[Record]:
     """The lines of the CSV file `path`; `InputError` where a column of `columns` is missing."""
     name = os.fspath(path)
-    lines = csv.DictReader(read_text(name, "file").splitlines())
+    lines = csv.DictReader(io.StringIO(read_text(name, "file"), newline=""))
     names = list(lines.fieldnames or [])
     for column in columns:
         if column not in names:

@@ -16,6 +16,7 @@ from .machines import cluster_of
 from .record import Record
 from .shapes import transformer_of
 from .software import software_of
+from .spellings import number_in
 from .views import gib_of, view_of
 
 
@@ -55,8 +56,10 @@ class Job:
 
 
 def read_row(record: Record) -> Job:
-    """The job of a row; raises `Refused`."""
-    cluster, network = cluster_of(record)
+    """The job of a row; raises `Refused`, for what was measured too where that is no number."""
+    for column in _MEASURED:
+        record.number(column)
+    cluster, network, cards = cluster_of(record)
     transformer, shape = transformer_of(record)
     software = software_of(record)
     layouts = layouts_of(record, software, transformer, cluster)
@@ -66,11 +69,15 @@ def read_row(record: Record) -> Job:
         cluster=cluster,
         candidates=layouts.candidates,
         imputed=tuple(dict.fromkeys((*shape, *network, *layouts.imputed))),
-        stand_ins=software.stand_ins + layouts.stand_ins,
+        stand_ins=cards + software.stand_ins + layouts.stand_ins,
         rule=software.rule,
     )
 
 
 def has_time(record: Record) -> bool:
-    """Whether a row publishes a step time or a rate of tokens."""
-    return bool(record.number("step_time_s") or record.number("tokens_per_s_per_gpu"))
+    """Whether a row publishes a step time or a rate of tokens that can be read."""
+    return any(number_in(record.said(column)) for column in _TIMED)
+
+
+_TIMED = ("step_time_s", "tokens_per_s_per_gpu")
+_MEASURED = (*_TIMED, "peak_mem_gib")

@@ -21,6 +21,7 @@ from .refusal import Refused
 USUAL_VOCABULARY = 51200
 USUAL_HEAD = 180
 ALIBI_VOCABULARY = 250880
+MOST_LAYERS = 10_000
 
 
 class Shape(Frozen):
@@ -29,6 +30,8 @@ class Shape(Frozen):
     layers: int
     hidden: int
     vocab: int
+    experts: int | None = None
+    """Where two models differ in nothing else of the three."""
     preset: str | None = None
     head_dim: int | None = None
     window: int | None = None
@@ -47,9 +50,13 @@ def shapes() -> dict[tuple[int, int, int], Shape]:
 def transformer_of(record: Record) -> tuple[Transformer, tuple[str, ...]]:
     """The model of a row and the columns that a rule filled; `Refused` where no rule can."""
     layers, hidden = record.needed("layers"), record.needed("hidden")
-    imputed = [column for column in ("vocab", "heads") if not record.text(column)]
+    if layers > MOST_LAYERS:
+        raise Refused("shape", f"layers = {layers} is more than {MOST_LAYERS:,}")
+    imputed = [column for column in ("vocab", "heads") if not record.said(column)]
     vocab = record.integer("vocab") or USUAL_VOCABULARY
     known = shapes().get((layers, hidden, vocab))
+    if known and known.experts not in (None, record.integer("experts")):
+        known = None
     if known and known.preset:
         return Transformer.preset(known.preset), ()
     try:
@@ -59,8 +66,9 @@ def transformer_of(record: Record) -> tuple[Transformer, tuple[str, ...]]:
 
 
 def _built(record: Record, layers: int, hidden: int, vocab: int, known: Shape | None) -> Transformer:
-    gated = record.text("ffn_type") in ("swiglu", "geglu")
-    tied = record.text("tied_embeddings") == "1" if record.text("tied_embeddings") else not gated
+    gated = record.word("ffn_type") in ("swiglu", "geglu")
+    said = record.flag("tied_embeddings")
+    tied = not gated if said is None else said
     learned = tied and not gated and vocab != ALIBI_VOCABULARY
     full = _block(record, hidden, known, gated)
     runs: tuple[Run, ...] = (Run(block=full, layers=layers),)
@@ -85,6 +93,7 @@ def _block(record: Record, hidden: int, known: Shape | None, gated: bool) -> Blo
     if not heads or (size is None and hidden % heads):
         raise Refused("no-heads", "heads is blank, or does not divide hidden")
     experts = record.integer("experts") or 0
+    experts = experts if experts > 1 else 0
     return Block(
         attention=Attention(
             heads=heads,

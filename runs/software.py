@@ -24,6 +24,7 @@ class Rule(Frozen):
     name: str
     framework: tuple[str, ...] = ()
     """Words of which the framework's name holds one; empty: any."""
+    without_framework: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     """Words of which the notes hold one; empty: any."""
     without_notes: tuple[str, ...] = ()
@@ -31,6 +32,10 @@ class Rule(Frozen):
     until: int = 9999
     precision: tuple[str, ...] = ()
     experts: bool | None = None
+    flash: bool | None = None
+    """Whether the row must say so in `flash_attention`."""
+    pipeline: bool | None = None
+    """Whether the row must have several stages."""
     hidden: tuple[int, ...] = ()
     """Hidden sizes of which the row's is one; empty: any."""
     backend: BackendName
@@ -47,11 +52,14 @@ class Rule(Frozen):
         framework = record.text("framework").lower()
         return (
             (not self.framework or any(word in framework for word in self.framework))
+            and not any(word in framework for word in self.without_framework)
             and (not self.notes or any(word in record.notes for word in self.notes))
             and not any(word in record.notes for word in self.without_notes)
             and self.since <= record.year <= self.until
-            and (not self.precision or record.text("precision") in self.precision)
-            and self.experts in (None, bool(record.integer("experts")))
+            and (not self.precision or record.word("precision") in self.precision)
+            and self.experts in (None, (record.integer("experts") or 0) > 1)
+            and self.flash in (None, record.flag("flash_attention"))
+            and self.pipeline in (None, (record.integer("pp") or 1) > 1)
             and (not self.hidden or record.integer("hidden") in self.hidden)
         )
 

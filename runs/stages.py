@@ -4,8 +4,9 @@ Rules: layers are even where they divide; else the first and the last stage hold
 that makes the rest even (embedding and head take a layer's place); else as even as can be, and under
 interleaving the middle stages hold whole chunks while the ends hold what is left. Recompute: `full` is
 every layer. `selective` under FSDP is the operator rule (every second product), "layer AC" every second
-layer whole, and "every n-th block" the share 3 (HFU/MFU - 1) of the layers whole. Elsewhere `selective` drops
-the attention core: priced so under stacks that store it, as none under those with fused attention.
+layer whole, "every n-th block" the share 3 (HFU/MFU - 1) of the layers whole, and "K of L layers
+recomputed" that. Elsewhere `selective` drops the attention core: priced so under stacks that store it, as
+none under those with fused attention.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from ..models import Stage
 from ..models.stack import Stack
 from .record import Record
 
+_PARTLY = re.compile(r"\b(\d+) of (?:the )?(\d+) layers (?:are )?(?:recomputed|checkpointed)")
 _HFU = re.compile(r"hfu (\d+(?:\.\d+)?)%")
 
 
@@ -57,6 +59,8 @@ def whole_share(record: Record) -> float | None:
     """Share of layers that `selective` recomputes whole, None where it means the operator rule."""
     if "layer ac" in record.notes:
         return 0.5
+    if (partly := _PARTLY.search(record.notes)) and int(partly[2]):
+        return min(int(partly[1]) / int(partly[2]), 1.0)
     found, used = _HFU.search(record.notes), record.number("mfu_pct")
     if "n-th block" in record.notes and found and used:
         return min(max(3.0 * (float(found[1]) / used - 1.0), 0.0), 1.0)
@@ -67,7 +71,8 @@ def stages_of(
     record: Record, recompute: str, stack: Stack, held: tuple[int, ...], offload: bool
 ) -> tuple[Stage, ...]:
     """The stages of a row whose stages hold `held` layers."""
-    share = whole_share(record) if recompute == "selective" and stack.backend == "fsdp" else None
+    partly = stack.backend == "fsdp" or _PARTLY.search(record.notes)
+    share = whole_share(record) if recompute == "selective" and partly else None
     known = stack.selective_set in ("op", "op-eager", "core")
     by_op = recompute == "selective" and known and share is None
     whole = 1.0 if recompute == "full" else share or 0.0

@@ -22,9 +22,10 @@ def view_of(record: Record) -> View:
 
     Blank `mem_kind` is reserved.
     """
-    if "nvidia-smi" in record.notes or record.text("source") in _PROCESS:
+    kind = record.word("mem_kind")
+    if "nvidia-smi" in record.notes or kind == "process" or record.text("source") in _PROCESS:
         return "process"
-    return "allocated" if record.text("mem_kind") == "allocated" else "reserved"
+    return "allocated" if kind == "allocated" else "reserved"
 
 
 _PROCESS = ("oneflow_dlperf", "qwen_readme")

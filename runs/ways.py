@@ -1,11 +1,12 @@
 """The way of training of a row: what is trained, the optimizer, its copies, packing; by columns and notes.
 
-Rules: the columns `trainable` and `lora_targets` where a file has them; else "QLoRA" or "LoRA" in optimizer,
-framework or notes, with the rank behind "rank" or "r =" (16 where none is said, which imputes the row).
-The optimizer is the first that its column, or the notes where that says "other", names; "paged" makes the
-8-bit one paged. Frameworks that keep no fp32 copy of the weights say so in ``data/frameworks.json``; moments
-said to be bf16 lie beside an fp32 copy elsewhere. "Optimizer in backward" holds for its line of a cumulative
-table and those after it. Offloaded activations are not priced.
+Rules: the columns `trainable` and `lora_targets` where a file has them; else "QLoRA" or "LoRA" in
+optimizer, framework or notes, with the rank behind "rank" or "r =" (16 where none is said, which imputes
+the row). The optimizer is the first that its column, or the notes where that says "other", names; "paged"
+makes the 8-bit one paged. Frameworks that keep no fp32 copy of the weights say so in
+``catalogue/frameworks.json``, rows by a precision like "bf16-true" or the words "no fp32 copy"; moments
+said to be bf16 lie beside an fp32 copy elsewhere. "LoRA on" in the notes names the matrices. "Optimizer in
+backward" holds for its line of a cumulative table and those after it. Offloaded activations are not priced.
 """
 
 from __future__ import annotations
@@ -22,6 +23,16 @@ USUAL_RANK = 16
 
 _ADAPTERS = re.compile(r"\b(qlora|lora)\b")
 _RANK = re.compile(r"\b(?:rank|r)\s*[=:]?\s*(\d{1,5})\b")
+_ON = re.compile(r"\blora (?:rank \d+ )?(?:on|target(?:s|ing)?) ([^;(.]*)")
+_MATRICES = (
+    ("qkv", ("q_proj", "k_proj", "v_proj")),
+    (r"query|\bq_proj|\bq\b", ("q_proj",)),
+    (r"\bkeys?\b|\bk_proj|\bk\b", ("k_proj",)),
+    (r"\bvalues?\b|\bv_proj|\bv\b", ("v_proj",)),
+    (r"\bo_proj|linear_proj", ("o_proj",)),
+    ("attention", ("q_proj", "k_proj", "v_proj", "o_proj")),
+)
+_PURE = ("bf16true", "16true", "fp16true", "purebf16", "purefp16", "bf16pure")
 _NAMED: tuple[tuple[str, Optimizer], ...] = (
     ("adafactor", "adafactor"),
     ("muon", "muon"),
@@ -45,10 +56,10 @@ class RowWay:
 def way_of_row(record: Record, software: Software) -> RowWay:
     """The way of training that a row means."""
     trained, imputed = _trainable(record)
-    optimizer = _optimizer(record, software.master_weights)
+    master = software.master_weights and not _pure(record)
     fields = {
-        "optimizer": optimizer,
-        "master_weights": software.master_weights,
+        "optimizer": _optimizer(record, master),
+        "master_weights": master,
         "optimizer_in_backward": _in_backward(record),
         **trained,
     }
@@ -59,8 +70,8 @@ def way_of_row(record: Record, software: Software) -> RowWay:
 def _trainable(record: Record) -> tuple[dict[str, Any], tuple[str, ...]]:
     """`trainable` and `lora_targets`, where something is said of them."""
     found: dict[str, Any] = {}
-    if targets := record.text("lora_targets"):
-        found["lora_targets"] = targets
+    if column := record.text("lora_targets"):
+        found["lora_targets"] = column
     if said := record.text("trainable"):
         share = re.fullmatch(r"0?\.\d+|1(?:\.0*)?", said)
         return {**found, "trainable": float(said) if share else said}, ()
@@ -68,9 +79,25 @@ def _trainable(record: Record) -> tuple[dict[str, Any], tuple[str, ...]]:
     kind = _ADAPTERS.search(text)
     if kind is None:
         return found, ()
+    if "lora_targets" not in found and (targets := _targets(text)):
+        found["lora_targets"] = targets
     rank = _RANK.search(text)
     written = f"{kind[1]}({rank[1] if rank else USUAL_RANK})"
     return {**found, "trainable": written}, () if rank else ("trainable",)
+
+
+def _targets(text: str) -> list[str]:
+    """The matrices that the notes name beside "LoRA on", all linear ones where they name none."""
+    said = _ON.search(text)
+    words = said[1] if said else ""
+    return list(dict.fromkeys(name for word, names in _MATRICES if re.search(word, words) for name in names))
+
+
+def _pure(record: Record) -> bool:
+    """Whether no fp32 copy of the weights is kept, by the words of the precision or the optimizer."""
+    precision = re.sub(r"[\s\-_.]", "", record.said("precision").lower())
+    optimizer = record.text("optimizer").lower()
+    return precision in _PURE or "no fp32 copy" in optimizer or "no master" in optimizer
 
 
 def _optimizer(record: Record, master: bool) -> Optimizer:

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-OF_THE_TREE = ("benchmarks", "calculon", "cases", "fit", "fitting", "groups", "term_pages", "topologies")
+OF_THE_TREE = (
+    "benchmarks",
+    "calculon",
+    "cases",
+    "fit",
+    "fitting",
+    "groups",
+    "term_pages",
+    "topologies",
+    "unseen_runs",
+)
 NEEDS = {"clients": "torch", "test_answers_by_schema.py": "jsonschema"}
 NEEDS |= {f"test_{name}.py": "benchmarks" for name in OF_THE_TREE}
 

@@ -18,7 +18,8 @@ from shardwise.inputs import InputError
 from shardwise.models import count
 from shardwise.models.recipe import losses
 from shardwise.models.stack import stack, stack_names
-from shardwise.runs.machines import cluster_of, network_of
+from shardwise.runs.links import network_of
+from shardwise.runs.machines import cluster_of
 from shardwise.runs.record import COLUMNS, Record, read_records
 from shardwise.runs.refusal import Refused
 from shardwise.runs.rows import Job, read_row
@@ -109,7 +110,8 @@ def test_a_row_without_blanks_is_complete_and_has_one_reading() -> None:
 @pytest.mark.parametrize(
     ("cells", "code"),
     [
-        ({"gpus": ""}, "no-gpus"),
+        ({"gpus": "", "dp": ""}, "no-gpus"),
+        ({"gpu": ""}, "no-gpu"),
         ({"gpu": "Abacus-9"}, "unknown-gpu"),
         ({"gpus": "30"}, "cluster"),
         ({"tp": "3"}, "degrees"),
@@ -138,7 +140,7 @@ def test_what_no_rule_can_fill_is_refused_with_a_code(cells: dict[str, str], cod
 )
 def test_a_blank_that_authors_tune_has_several_readings(column: str, readings: set[object]) -> None:
     """Micro-batch, recompute and interleaving left blank are priced at their candidates, and imputed."""
-    job = read_row(record(**{column: ""}))
+    job = read_row(record(flash_attention="0", **{column: ""}))
     strategies = [candidate.strategy for candidate in job.candidates]
     met: set[object] = {
         {"micro_batch_seqs": s.micro_batch_size, "recompute": s.recompute, "vpp": s.virtual_pipeline}[column]
@@ -175,7 +177,7 @@ def test_the_measured_time_is_that_of_the_rate_where_no_step_time_is_published()
 
 def test_every_framework_finds_a_rule_and_known_words() -> None:
     """The last rule holds for any row, and each rule's last stack and loss are in the catalogue."""
-    unknown = software_of(record(framework="Nobody's trainer", year="2019"))
+    unknown = software_of(record(framework="Nobody's trainer", year="2019", pp="1"))
 
     assert unknown.rule == rules()[-1].name == "any"
     for rule in rules():
@@ -216,7 +218,7 @@ def test_the_network_of_a_row() -> None:
 
 def test_a_link_domain_of_several_machines_is_used_in_powers_of_two() -> None:
     """Of an NVL72's 72 cards a published run uses 64, so that no group straddles two domains."""
-    cluster, imputed = cluster_of(
+    cluster, imputed, _ = cluster_of(
         record(gpu="GB200-192GB", gpus="256", gpus_per_node="4", inter_link="", tp="4", dp="16")
     )
 
@@ -226,7 +228,7 @@ def test_a_link_domain_of_several_machines_is_used_in_powers_of_two() -> None:
 
 def test_part_of_a_machine_is_part_of_a_machine() -> None:
     """Two cards of an 8-card machine."""
-    cluster, _ = cluster_of(record(gpus="2", gpus_per_node="2"))
+    cluster, _, _ = cluster_of(record(gpus="2", gpus_per_node="2"))
 
     assert (cluster.gpus, cluster.nodes, cluster.cards) == (2, 1, 2)
 
@@ -284,7 +286,8 @@ def test_published_dimensions_give_the_published_parameters() -> None:
 
 def test_shapes_are_used_by_published_rows() -> None:
     """No entry of shapes.json is dead."""
-    met = {tuple(line.integer(c) for c in ("layers", "hidden", "vocab")) for line in read_records(RUNS)}
+    lines = [*read_records(RUNS), *read_records(RUNS.with_name("unseen_runs.csv"))]
+    met = {tuple(line.integer(c) for c in ("layers", "hidden", "vocab")) for line in lines}
 
     assert set(shapes()) <= met
 
@@ -313,7 +316,7 @@ def test_accuracy_reports_every_row_once(tmp_path: Path) -> None:
         record(),
         record(id="made-002", step_time_s="40", peak_mem_gib="30", mem_kind="reserved"),
         record(id="made-003", micro_batch_seqs=""),
-        record(id="made-004", gpus=""),
+        record(id="made-004", gpus="", dp=""),
         record(id="made-005", step_time_s=""),
     )
     found = accuracy.measure([file])
