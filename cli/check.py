@@ -61,7 +61,6 @@ def check(
     from .check_text import check_text
 
     request = read_request(source, job.flags() | size.flags(), job.settings)
-    _refuse_free(request)
     read = _configured(config, files, request)
     named = strategy is not None or plan is not None
     given = _given(strategy, plan, request, voice) if named or not read else read[0].strategy
@@ -91,19 +90,6 @@ def _patched(found: Check, voice: Voice) -> int:
     told = "no diff reaches this file: check without --patch lists the keys, emit writes it anew"
     voice.hint(told if found.files.patch else "nothing would be changed")
     return NO if found.files.patch else OK
-
-
-def _refuse_free(request: Request) -> None:
-    """Free cards are no machines a strategy could be laid on."""
-    from ..inputs import InputError
-
-    if request.cluster.free:
-        reason = (
-            "a strategy is judged on equal machines: `plan` lays the free cards out; to judge one, say the "
-            "machines it takes (machine, gpus_per_node, nodes)"
-        )
-        told = [list(leaf) for leaf in request.cluster.free]
-        raise InputError("cluster.free", told, request.origin("cluster.free"), reason, code="contradiction")
 
 
 def _diagnosed(source: str, request: Request, given: Strategy, voice: Voice) -> int:

@@ -119,18 +119,32 @@ def cluster_of(table: Mapping[str, Any], beside: Path | None = None) -> Cluster:
 
         found = read_cluster(_path(table["file"], beside), said)
         return found if gpus is None else with_gpus(found, gpus)
-    if table.get("preset") is None and any(key in table for key in ("machine", "gpu", "pool")):
+    preset = table.get("preset")
+    if preset is not None:
+        _refuse_machines(table)
+    if preset is None and any(key in table for key in ("machine", "gpu", "pool")) or table.get("free"):
         from ..hardware.topology import read_own_table
 
-        found = read_own_table(said, beside)
+        found = read_own_table(said if preset is None else {"machine": preset, **said}, beside)
         return found if gpus is None else with_gpus(found, gpus)
-    found = _preset(table.get("preset"), nodes, gpus, spread)
+    found = _preset(preset, nodes, gpus, spread)
+    if said.get("leaf_nodes") is not None:
+        fields = {name: getattr(found, name) for name in Cluster.model_fields}
+        found = Cluster(**{**fields, "leaf_nodes": _whole(said, "leaf_nodes", "cluster")})
     more = {key: value for key, value in said.items() if key in DESCRIBED}
     if not more:
         return found
     from ..hardware.topology import described
 
     return described(found, more)
+
+
+def _refuse_machines(table: Mapping[str, Any]) -> None:
+    """Refuses what names other machines beside a preset."""
+    for key in ("machine", "pool", "topology"):
+        if table.get(key):
+            reason = f"contradicts cluster.preset = {table['preset']}: give one of the two"
+            raise InputError(f"cluster.{key}", table[key], "cluster", reason, code="contradiction")
 
 
 def _path(value: object, beside: Path | None) -> Path:

@@ -24,6 +24,7 @@ from ..plans.report import (
 from .alternatives import alternatives, offers
 from .answer import Writers, out_of_time, plan_of, versions
 from .ladder import ladder
+from .laid import laid_out
 from .notices import notices
 from .outcome import Outcome
 from .search import Search
@@ -141,6 +142,8 @@ def _beside_pools(request: Request, found: Plan) -> Plan:
 def check(request: Request, strategy: Strategy, tables: Tables | None = None) -> Check:
     """What a given strategy costs, whether it fits, which rules it breaks, and its loss against the best.
 
+    On free cards it is laid on those on which it is fastest. A plan made for free cards says in its request
+    which these are; `Planner.check` takes it for what it was asked.
     `tables` are kept for later questions: the best is searched for once.
     Raises `InputError` where it cannot be priced: it does not use the cluster's cards or meet the batch.
     """
@@ -149,14 +152,17 @@ def check(request: Request, strategy: Strategy, tables: Tables | None = None) ->
 
     refuse_other(request, Request)
     refuse_other(strategy, Strategy)
+    asked, _ = padded_request(request, (strategy.context_parallel,), (strategy.precision,))
+    if request.cluster.free:
+        request = laid_out(request, strategy)
     _priceable(request, strategy)
     request, told = padded_request(request, (strategy.context_parallel,), (strategy.precision,))
     ledger = price(request, [strategy])[0]
-    best = _fastest(request, tables or Tables())
+    best = _fastest(asked, tables or Tables())
     status: Literal["optimal", "infeasible"] = "infeasible" if best is None else "optimal"
     worst = max(verdict(ledger), host_verdict(request, ledger), key=_SEVERITY.index)
     return Check(
-        inputs_hash=request.inputs_hash(),
+        inputs_hash=asked.inputs_hash(),
         versions=versions(),
         verdict=worst,
         strategy=strategy,

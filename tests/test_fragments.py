@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from shardwise import Plan, Request, Training, plan
+from shardwise import InputError, Plan, Planner, Request, Training, plan
 from shardwise.hardware import Cluster
 from shardwise.plans import NoPlan
 from shardwise.solver.blocks import Leaf, Spread, load_of, spread
@@ -194,3 +194,19 @@ def test_what_stands_beside_a_plan_on_free_cards() -> None:
     assert {*others, "folk"} == set(beside)
     assert all(other.loss_percent >= 0 and other.strategy.world <= 17 for other in beside.values())
     assert found.ladder[-1].step_seconds == found.time.step_seconds
+
+
+def test_a_plan_on_free_cards_is_judged_as_it_was_planned() -> None:
+    """Its strategy on the same free cards: laid on the same blocks, the same step and memory, no loss."""
+    asked = request_on(((8, 6), (3,)), 4.0, 16)
+    planner = Planner(asked.cluster)
+    found = planner.plan(asked)
+    assert isinstance(found, Plan)
+    for request in (asked, found.request):
+        judged = planner.check(request, found.strategy)
+
+        assert judged.time.step_seconds == found.time.step_seconds
+        assert (judged.memory, judged.loss_percent) == (found.memory, 0.0)
+    whole = found.strategy.model_copy(update={"data_parallel": 18, "shard_group_size": 1, "zero_stage": 0})
+    with pytest.raises(InputError, match="free cards"):
+        planner.check(asked, whole)

@@ -19,6 +19,7 @@ from shardwise.inputs import InputError
 from shardwise.inputs.lines import json_lines, toml_lines
 from shardwise.models import Training
 from shardwise.plans import Choose, Request, read_request
+from shardwise.plans.sections import CLUSTER_KEYS, cluster_of
 from shardwise.plans.settings import FIELDS, value_of
 
 JOB = """model = "llama-3.1-8b"
@@ -399,3 +400,30 @@ def test_wrong_types_in_python(asked: Callable[[Request], object], field: str, j
     with pytest.raises(InputError) as told:
         asked(request)
     assert told.value.field == field
+
+
+BESIDE: dict[str, object] = {
+    "nodes": 2, "gpus": 4, "oversubscription": 2.0, "leaf_nodes": 2, "free": [[8, 6], [3]],
+    "pool": [{"machine": "dgx-a100-80gb"}], "gpu": "A100-SXM-80GB", "gpus_per_node": 4, "link": "pcie",
+    "island_gpus": 4, "nvlink_domain": 16, "nics_per_node": 2, "nic_gbit_per_s": 100, "fabric": "roce",
+    "host_class": "ddr4-1s", "host_memory_gib": 100, "cpu_cores": 16, "nvme_tb": 1, "usd_per_hour": 3.5,
+    "mig": "3g.40gb", "measured_bus_gb_per_s": 40, "machine": "dgx-a100-80gb", "file": "cluster.toml",
+    "topology": "topo.txt", "site": "site.json",
+}  # fmt: skip
+
+
+def test_each_key_of_the_cluster_has_its_value_here() -> None:
+    """The list above holds every key that may stand beside a preset."""
+    assert BESIDE.keys() == {key for key in CLUSTER_KEYS if key != "preset"}
+
+
+@pytest.mark.parametrize("key", BESIDE)
+def test_no_key_beside_a_preset_passes_unread(key: str) -> None:
+    """It changes the cluster or is refused by its name: nothing a person writes is silently left out."""
+    plain = cluster_of({"preset": "dgx-h100"})
+    try:
+        found = cluster_of({"preset": "dgx-h100", key: BESIDE[key]})
+    except InputError as error:
+        assert key in f"{error.field} {error.reason}"
+    else:
+        assert found != plain, key
