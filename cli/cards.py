@@ -142,7 +142,7 @@ class Listed(Frozen):
 class Listing(Frozen):
     """All names of one kind."""
 
-    kind: Literal["models", "clusters", "gpus", "stacks"]
+    kind: Literal["models", "clusters", "gpus", "stacks", "optimizers"]
     entries: tuple[Listed, ...]
 
 

@@ -130,7 +130,10 @@ def _given(strategy: str | None, plan: str | None, request: Request, voice: Voic
     from ..plans.raw import read_source
 
     if (strategy is None) == (plan is None):
-        asked = "`check` judges what you have: give --strategy S.json, --plan PLAN.json or --config FILE"
+        asked = (
+            "`check` judges what you have: give --strategy S.json, --plan PLAN.json or --config FILE; "
+            "--set alone narrows a search: shardwise plan with the same arguments"
+        )
         reason = asked if strategy is None else "contradicts --plan: give one"
         raise InputError("strategy", strategy or "nothing", "--strategy", reason, code="contradiction")
     if plan is not None:

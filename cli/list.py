@@ -24,7 +24,7 @@ HEADERS = {
 }
 """Column heads where the key itself reads badly."""
 
-DETAILS = ("link", "host_gib", "hidden_size", "family")
+DETAILS = ("link", "host_gib", "hidden_size", "family", "files")
 """Facts told with -v only: the table then needs more than 80 columns."""
 
 LEGENDS = {
@@ -33,13 +33,15 @@ LEGENDS = {
     "gpus": "GiB: what torch can use; TFLOP/s: dense, by the data sheet; link GB/s: NVLink or xGMI, one way",
     "stacks": "gemm factor: time of matrix products over that of the card's measured curve; grade M: fitted "
     "on runs of several sources, P: of one, D: derived from another stack",
+    "optimizers": "bytes: moments of a parameter; backends: whose plans and files take it; none: priced by "
+    "`ledger` and `check` alone; -v tells which files name it",
 }
 
-KINDS = ("models", "clusters", "gpus", "stacks")
+KINDS = ("models", "clusters", "gpus", "stacks", "optimizers")
 
 
 def list_(
-    kind: Annotated[str, typer.Argument(metavar="models|clusters|gpus|stacks")],
+    kind: Annotated[str, typer.Argument(metavar="models|clusters|gpus|stacks|optimizers")],
     *,
     voice: Voice,
 ) -> int:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import get_args
 
 from ..hardware.catalogue import gpu, gpu_names, node, node_names
 from ..models import Transformer, count, model_names
+from ..models.backend import backend
+from ..models.optimizer import moment_bytes
 from ..models.stack import stack, stack_names
+from ..models.strategy import BACKENDS
+from ..models.training import Optimizer
 from ..plans.quantity import gibs
 from .cards import Listed, Listing
 
@@ -15,7 +20,7 @@ Source = tuple[Callable[[], Iterable[str]], Callable[[str], Facts]]
 
 
 def listing(kind: str) -> Listing:
-    """All entries of a kind: models, clusters, gpus or stacks."""
+    """All entries of a kind: models, clusters, gpus, stacks or optimizers."""
     names, facts = KINDS[kind]
     entries = tuple(Listed(name=name, facts=facts(name)) for name in names())
     return Listing.model_validate({"kind": kind, "entries": entries})
@@ -65,10 +70,25 @@ def _stack(name: str) -> Facts:
     return {"backend": found.backend, "gemm_factor": found.gemm_factor, "grade": found.grade}
 
 
+def _optimizer(name: str) -> Facts:
+    from ..launch.optimizers import writers_of
+
+    optimizer = next(known for known in get_args(Optimizer) if known == name)
+    clients = {known: writers_of(optimizer, known) for known in BACKENDS}
+    taken = [known for known in BACKENDS if optimizer in backend(known).optimizers]
+    files = dict.fromkeys(client for known in taken for client in clients[known])
+    return {
+        "bytes": moment_bytes(optimizer),
+        "backends": ", ".join(taken) or "none",
+        "files": ", ".join(files) or "none",
+    }
+
+
 KINDS: dict[str, Source] = {
     "models": (model_names, _model),
     "clusters": (node_names, _node),
     "gpus": (gpu_names, _gpu),
     "stacks": (stack_names, _stack),
+    "optimizers": (lambda: get_args(Optimizer), _optimizer),
 }
 """Names of a kind, and the facts of one of them."""

@@ -14,7 +14,7 @@ from ..models.strategy import BACKENDS, Strategy
 from ..models.training import Training
 from ..models.transformer import Transformer
 from ..models.work import flops_per_token, parameters
-from .book import MOMENTS, Book
+from .book import MOMENTS, Book, spread
 from .buffers import buckets, whole_rank
 from .columns import Counts, Ints, Strategies, distinct
 from .host import host_share_bytes, stage_block
@@ -232,9 +232,10 @@ def _hidden(prices: Prices, row: int) -> dict[str, int]:
 def _traffic(prices: Prices, row: int) -> dict[str, dict[str, int]]:
     """Bytes a card of the busiest stage sends in a step, by axis and the tier its group spans."""
     found: dict[str, dict[str, int]] = {}
+    chunks = prices.book.layout.strategies.virtual_pipeline
     for axis, (terms, group) in traffic_terms(prices.book.timed).items():
         once = [term for term in terms if term.per == "stage"]
-        each = [term for term in terms if term.per == "chunk"]
+        each = [spread(term, chunks) for term in terms if term.per == "chunk"]
         total = add_up(once, prices.frame) + add_up(each, prices.frame) * prices.passes[:, None]
         if (most := int(total[row].max())) > 0:
             found[axis] = {_tier(prices.book.layout, group, row): most}

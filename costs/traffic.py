@@ -18,16 +18,24 @@ from .terms import Note, Term, ceil
 ACTIVATION_BYTES = 2
 """Bytes of a 16-bit activation or its gradient on the wire."""
 
-_TENSOR = Note("16 T h (t-1)/t a layer: 4 all-reduces", "arXiv 1909.08053; 2205.05198", "P")
+_TENSOR = Note(
+    "16 T h (t-1)/t a layer: 4 all-reduces; 4 T h (t-1)/t each of embedding and head",
+    "arXiv 1909.08053; 2205.05198",
+    "P",
+)
 _PIPE = Note("2 x 2 T h / split a boundary", "arXiv 2104.04473", "P")
 _CONTEXT = Note("12 kappa T (c-1) a layer, ring", "Megatron Core context parallel docs", "D")
 _EXPERT = Note("4 x 2 T k h (e-1)/e a layer; between islands once an island", "Megatron Core MoE docs", "D")
 _REPLICA = Note("2 b_g N / d (r-1)/r once a step", "arXiv 2304.11277 section 3.2.2", "P")
-_DATA = Note("(b_g + b_w) N (n-1)/n once, or every micro-batch where sharded", "ZeRO paper section 7", "P")
+_DATA = Note(
+    "(b_g + b_w) N (n-1)/n once, or every micro-batch where sharded: weights twice, embedding and head once",
+    "ZeRO paper section 7",
+    "P",
+)
 
 
 _SECONDARY = Note(
-    "b_w N (g-1)/g, two gathers a micro-batch but the first of a step",
+    "b_w N (g-1)/g, two gathers a micro-batch (embedding and head one) but the first of a step",
     "ZeRO++, arXiv 2306.10209 section 3.2; DeepSpeed stage3.py drops the copy at the step",
     "D",
 )
@@ -203,13 +211,16 @@ def _data_terms(layout: Layout) -> list[Term]:
     gather, gather_once = np.where(second, 0.0, gather), np.where(second, 1.0, gather_once)
     weights, gradients = gathered(layout), reduced(layout)
 
-    def layer(gathers: Floats, reduces: Floats) -> Floats:
+    def sent(gathers: Floats, reduces: Floats, of_ends: Floats) -> dict[str, Floats]:
+        """Bytes of a layer, and of embedding and head, which are gathered `of_ends` times."""
         moved = weights.scaled(gathers).beside(gradients.scaled(reduces))
-        return moved.dense * dense[:, None] + moved.expert * expert[:, None]
+        ends = weights.scaled(of_ends * dense).beside(gradients.scaled(reduces * dense))
+        layer = moved.dense * dense[:, None] + moved.expert * expert[:, None]
+        return {"layer": layer, "first": ends.first, "last": ends.last}
 
     return [
-        _bytes("data", "chunk", _DATA, layer=layer(gather, reduce)),
-        _bytes("data", "stage", _DATA, layer=layer(gather_once, reduce_once)),
+        _bytes("data", "chunk", _DATA, **sent(gather, reduce, np.minimum(gather, 1.0))),
+        _bytes("data", "stage", _DATA, **sent(gather_once, reduce_once, gather_once)),
     ]
 
 
@@ -218,10 +229,18 @@ def _secondary_terms(layout: Layout) -> list[Term]:
     second = has_secondary(layout)
     if not second.any():
         return []
-    moved = gathered(layout).scaled(np.where(second, ring_share(layout.secondary_group), 0.0)).layer
+    moved = gathered(layout).scaled(np.where(second, ring_share(layout.secondary_group), 0.0))
+    layer, ends = passes(layout)[0], np.minimum(passes(layout)[0], 1.0)
     return [
-        _bytes("secondary", "chunk", _SECONDARY, layer=passes(layout)[0][:, None] * moved),
-        _bytes("secondary", "stage", _SECONDARY, layer=-moved),
+        _bytes(
+            "secondary",
+            "chunk",
+            _SECONDARY,
+            layer=layer[:, None] * moved.layer,
+            first=ends * moved.first,
+            last=ends * moved.last,
+        ),
+        _bytes("secondary", "stage", _SECONDARY, layer=-moved.layer, first=-moved.first, last=-moved.last),
     ]
 
 

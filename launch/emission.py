@@ -9,7 +9,7 @@ from ..inputs.kinds import refuse_other
 from ..models.strategy import BackendName, Strategy
 from ..models.transformer import Transformer
 from ..plans.plan import Plan
-from . import ways
+from . import optimizers, ways
 from .refused import Objection, Refused
 from .target import TARGETS, Target
 
@@ -56,6 +56,7 @@ def emit(plan: Plan, target: str, beside: Mapping[str, str] | None = None) -> di
     chosen = _target(target)
     objection = (
         refusal(plan.strategy, plan.request.model, target)
+        or next(optimizers.objections(plan, target), None)
         or next(chosen.training(plan), None)
         or next(ways.objections(plan, target), None)
     )

@@ -17,7 +17,7 @@ Narrowing = Mapping[str, object]
 
 
 def _any_training(plan: Plan) -> Iterator[Objection]:
-    """None: the script makes the optimizer, and takes sequences of any length."""
+    """None: sequences of any length are taken."""
     del plan
     return iter(())
 
@@ -29,7 +29,7 @@ class Target:
     `backends` are those whose plans are written, the usual one first. `proof` says what our tests do with
     such files, with the releases of `packages`. Under each of `narrowings` a search finds plans that the
     client can mostly write; they exclude each other.
-    `training` are objections to the optimizer or the sequence of a plan.
+    `training` are objections to what a plan trains; `optimizers` tells which optimizers it names.
     """
 
     name: str
@@ -74,7 +74,6 @@ TARGETS = {
             "loaded and trained in our tests",
             ("deepspeed", "torch", "transformers"),
             ({"backend": "deepspeed"},),
-            deepspeed.training_objections,
         ),
         Target(
             "fsdp",
@@ -130,7 +129,6 @@ TARGETS = {
                 {"backend": "fsdp", "gradient_dtype": "fp32", "recompute": word, **_TOGETHER}
                 for word in ("none", "selective", "full")
             ),
-            torchtitan.training_objections,
         ),
         Target(
             "slurm",

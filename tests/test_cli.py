@@ -349,7 +349,7 @@ def test_check_tells_verdict_and_loss(
     assert all(breach.reason in told for breach in breaches)
 
 
-@pytest.mark.parametrize("kind", ["models", "clusters", "gpus", "stacks"])
+@pytest.mark.parametrize("kind", ["models", "clusters", "gpus", "stacks", "optimizers"])
 def test_lists_hold_every_name(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A list is a table in 80 columns and, as JSON, the same names with their facts."""
     assert main(["list", kind]) == 0

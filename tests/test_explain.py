@@ -87,7 +87,7 @@ SCREENS = (
     ("show", "model", "qwen3-30b-a3b", "-v"),
     ("show", "model", "t5-3b", "-v"),
     ("show", "cluster", "dgx-h100", "--set", "nodes=4", "-v"),
-    *(("list", kind) for kind in ("models", "clusters", "gpus", "stacks")),
+    *(("list", kind) for kind in ("models", "clusters", "gpus", "stacks", "optimizers")),
 )
 LABELLED = {
     "memory, worst stage", "time of a step", "hidden behind compute", "traffic of a card a step", "term, s",

@@ -57,10 +57,10 @@ def test_a_forced_change_adds_up(name: str) -> None:
     assert found.planned_step_seconds == base.time.step_seconds
 
 
-def test_free_cards_are_no_machines_to_judge_on(
+def test_a_strategy_is_judged_on_free_cards_by_the_cards_it_takes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`check` says what to give instead, before it counts degrees against loose cards."""
+    """Eight of ten free cards are priced; all ten, which do not divide the batch, are refused by name."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "job.json").write_text(
         json.dumps(
@@ -71,7 +71,10 @@ def test_free_cards_are_no_machines_to_judge_on(
             }
         )
     )
-    (tmp_path / "s.json").write_text('{"backend": "fsdp"}')
+    (tmp_path / "all.json").write_text('{"backend": "fsdp"}')
+    (tmp_path / "some.json").write_text('{"backend": "fsdp", "data_parallel": 8}')
 
-    assert main(["check", "job.json", "--strategy", "s.json"]) == 2
-    assert "a strategy is judged on equal machines" in capsys.readouterr().err
+    assert main(["check", "job.json", "--strategy", "all.json"]) == 2
+    assert "data_parallel x micro_batch_size = 10 does not divide" in capsys.readouterr().err
+    assert main(["check", "job.json", "--strategy", "some.json"]) == 0
+    assert "dp 8" in capsys.readouterr().out

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...models.backend import backend
 from ...models.strategy import Strategy
 from ...models.transformer import Transformer
-from ...plans.plan import Plan
 from ..objections import backend_objections
 from ..refused import Objection
 
@@ -23,14 +21,6 @@ def objections(strategy: Strategy, model: Transformer) -> Iterator[Objection]:
     if strategy.loss_kernel not in LOSSES:
         reason = "the Hugging Face model computes its own loss: hf-eager, or chunked with Liger kernels"
         yield Objection("loss_kernel", strategy.loss_kernel, reason)
-
-
-def training_objections(plan: Plan) -> Iterator[Objection]:
-    """The optimizers DeepSpeed cannot build from its configuration."""
-    optimizer = plan.request.training.optimizer
-    if optimizer not in backend("deepspeed").optimizers:
-        reason = "ds_config.json names AdamW, Lion and SGD; hand DeepSpeed an optimizer object instead"
-        yield Objection("training.optimizer", optimizer, reason)
 
 
 def _zero(strategy: Strategy) -> Iterator[Objection]:

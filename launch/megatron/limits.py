@@ -37,8 +37,6 @@ def training_objections(plan: Plan) -> Iterator[Objection]:
     """Optimizers and sequence lengths that Megatron-LM does not take."""
     strategy, training, model = plan.strategy, plan.request.training, plan.request.model
     optimizer, length = training.optimizer, training.sequence_length
-    if optimizer == "adamw-8bit":
-        yield Objection("training.optimizer", optimizer, "--optimizer has no 8-bit AdamW")
     if optimizer == "sgd" and strategy.zero_stage:
         yield Objection("training.optimizer", optimizer, "the distributed optimizer takes Adam alone")
     if model.positions and length > model.positions:

@@ -6,12 +6,15 @@ from collections.abc import Iterator
 
 from ...models.divisors import divisors
 from ...models.strategy import Strategy
+from ...models.training import Optimizer
 from ...models.transformer import Transformer
-from ...plans.plan import Plan
 from ..fsdp.limits import LOSSES, compiled, offload_objections, sharding_objections
 from ..objections import backend_objections
 from ..refused import Objection
 from .models import known, models
+
+OPTIMIZERS: tuple[Optimizer, ...] = ("adamw",)
+"""What the configurations of torchtitan step."""
 
 
 def objections(strategy: Strategy, model: Transformer) -> Iterator[Objection]:
@@ -44,13 +47,6 @@ def objections(strategy: Strategy, model: Transformer) -> Iterator[Objection]:
         if divisor.axis == "tensor_parallel" and divisor.number % strategy.tensor_parallel:
             reason = f"does not divide {divisor.of}, {divisor.number}: {divisor.reason}"
             yield Objection("tensor_parallel", strategy.tensor_parallel, reason)
-
-
-def training_objections(plan: Plan) -> Iterator[Objection]:
-    """Optimizers its default one is not."""
-    optimizer = plan.request.training.optimizer
-    if optimizer != "adamw":
-        yield Objection("training.optimizer", optimizer, "the configurations of torchtitan step AdamW")
 
 
 def _layers(strategy: Strategy) -> Iterator[Objection]:

@@ -11,7 +11,6 @@ from .. import deepspeed
 from ..accelerate.limits import plugin_objections
 from ..refused import Objection
 from ..ways import FLOAT32
-from .optimizers import OPTIMIZERS
 
 LOSSES = {"hf-eager", "chunked", "eager"}
 
@@ -31,14 +30,6 @@ def objections(strategy: Strategy, model: Transformer) -> Iterator[Objection]:
 
 
 def training_objections(plan: Plan) -> Iterator[Objection]:
-    """Optimizers that neither DeepSpeed's file nor `optim` names, and weights without a float32 copy."""
-    if plan.strategy.backend == "deepspeed":
-        yield from deepspeed.training_objections(plan)
-        return
-    training = plan.request.training
-    if training.optimizer not in OPTIMIZERS:
-        named = ", ".join(OPTIMIZERS)
-        reason = f"`optim` names no such optimizer that steps the shards of FSDP2; it does for {named}"
-        yield Objection("training.optimizer", training.optimizer, reason)
-    if not training.master_weights:
+    """Weights without a float32 copy, under FSDP."""
+    if plan.strategy.backend == "fsdp" and not plan.request.training.master_weights:
         yield Objection("training.master_weights", False, FLOAT32)
