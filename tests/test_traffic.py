@@ -1,0 +1,55 @@
+"""Bytes that cross links, worked by hand: layers, embedding and head."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from shardwise import Cluster, Request, Training, price
+from shardwise.plans import read_strategy
+
+LAYERS, HIDDEN, VOCABULARY, LENGTH = 32, 4096, 128_256, 2048
+PARAMETERS = 8_030_261_248
+BATCH = 16
+
+
+def sent(nodes: int, **choices: Any) -> dict[str, int]:
+    """Bytes of a card and step by axis, of Llama-3.1 8B on DGX H100."""
+    request = Request(
+        model="llama-3.1-8b",
+        cluster=Cluster.preset("dgx-h100", nodes=nodes),
+        training=Training(global_batch_size=BATCH, sequence_length=LENGTH),
+    )
+    strategy = read_strategy(
+        {"micro_batch_size": 1, **choices}, request.model, "test", request.training, request.cluster.gpus
+    )
+    return {axis: sum(tiers.values()) for axis, tiers in price(request, strategy).traffic_bytes.items()}
+
+
+def test_a_step_of_zero_1_moves_every_parameter_twice() -> None:
+    """DeepSpeed: 16-bit gradients reduced and 16-bit weights gathered once, embedding and head too."""
+    found = sent(1, backend="deepspeed", zero_stage=1, gradient_dtype="bf16")
+
+    assert found["data"] == pytest.approx((2 + 2) * PARAMETERS * 7 / 8, rel=1e-4)
+
+
+def test_fully_sharded_ends_are_gathered_once_a_micro_batch() -> None:
+    """FSDP: layers before each pass, embedding and head once; two micro-batches, fp32 reductions."""
+    found = sent(1, backend="fsdp", zero_stage=3, recompute="none")
+    ends = 2 * VOCABULARY * HIDDEN + HIDDEN
+    layers = PARAMETERS - ends
+
+    assert found["data"] == pytest.approx(2 * (layers * (2 * 2 + 4) + ends * (2 + 4)) * 7 / 8, rel=1e-4)
+
+
+@pytest.mark.parametrize("chunks", [1, 2, 4])
+def test_chunks_of_a_stage_share_the_embedding(chunks: int) -> None:
+    """Interleaved or not, the embedding takes 4 T h (t - 1) / t bytes of a micro-batch once."""
+    found = sent(
+        1, backend="megatron", zero_stage=0, tensor_parallel=4, pipeline_parallel=2, sequence_parallel=True,
+        virtual_pipeline=chunks, recompute="none",
+    )  # fmt: skip
+    layer, end = 16 * LENGTH * HIDDEN * 3 / 4, 4 * LENGTH * HIDDEN * 3 / 4
+
+    assert found["tensor"] == pytest.approx(BATCH * (LAYERS / 2 * layer + end), rel=1e-4)
