@@ -18,7 +18,7 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from types import FrameType
+from types import FrameType, ModuleType
 
 __all__ = ["main"]
 
@@ -103,8 +103,18 @@ def _lighten() -> None:
     the threads that numpy's OpenBLAS starts as it loads (0.02 s of CPU), for products here are small.
     """
     gc.set_threshold(GARBAGE)
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    if os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__") == "__all__":
+        sys.modules.setdefault("pydantic.plugin._loader", _without_plugins())
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
+def _without_plugins() -> ModuleType:
+    """In place of the module that looks for plugins of pydantic: it loads `importlib.metadata`, which loads
+    what reads e-mail, before it is told that none is wanted (0.01 s of CPU).
+    """
+    stand_in = ModuleType("pydantic.plugin._loader")
+    stand_in.__dict__["get_plugins"] = tuple
+    return stand_in
 
 
 def _open_closed() -> None:

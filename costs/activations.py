@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from functools import cache
-from importlib.resources import files
 
 import numpy as np
 
 from ..inputs import Frozen
+from ..inputs.data import data
 from ..inputs.record import dataclass
 from ..models.mixers import Mixing
 from ..models.stack import stack, stack_names
@@ -82,8 +81,9 @@ class SavedSet(Frozen):
 @cache
 def saved_sets() -> dict[str, SavedSet]:
     """All saved sets by name."""
-    text = (files(__package__) / "catalogue" / "saved_sets.json").read_text(encoding="utf-8")
-    return {name: SavedSet(**entry) for name, entry in json.loads(text).items()}
+    return {
+        name: SavedSet(**entry) for name, entry in data(__package__, "catalogue", "saved_sets.json").items()
+    }
 
 
 def score_bytes(block: Block, name: str, sequence: int) -> float:

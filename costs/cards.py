@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from functools import cache
-from importlib.resources import files
 
 from ..hardware import Cluster
 from ..inputs import Frozen
+from ..inputs.data import data
 
 
 class CardFactor(Frozen):
@@ -25,8 +24,9 @@ class CardFactor(Frozen):
 @cache
 def card_factors() -> dict[str, CardFactor]:
     """All known factors by card."""
-    text = (files(__package__) / "catalogue" / "cards.json").read_text(encoding="utf-8")
-    return {entry["gpu"]: CardFactor(**entry) for entry in json.loads(text)["cards"]}
+    return {
+        entry["gpu"]: CardFactor(**entry) for entry in data(__package__, "catalogue", "cards.json")["cards"]
+    }
 
 
 def training_factor(cluster: Cluster, precision: str) -> float:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib.resources import files
 from typing import Literal
 
 from ..inputs import Frozen
+from ..inputs.data import data
 
 ANY = "any"
 """The kind that all runs are of."""
@@ -73,8 +72,8 @@ def residuals(what: Literal["peak", "step"] = "peak") -> dict[str, Residuals]:
 
     Those of step times are of runs whose source was left out of the fit.
     """
-    text = (files(__package__) / "catalogue" / f"{what}_residuals.json").read_text(encoding="utf-8")
-    return {kind: Residuals(**entry) for kind, entry in json.loads(text)["kinds"].items()}
+    found = data(__package__, "catalogue", f"{what}_residuals.json")
+    return {kind: Residuals(**entry) for kind, entry in found["kinds"].items()}
 
 
 def step_kinds_of(routed: bool) -> tuple[str, ...]:

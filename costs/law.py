@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from functools import cache
-from importlib.resources import files
 
 from ..inputs import Frozen
+from ..inputs.data import data
 
 
 class Constant(Frozen):
@@ -27,9 +26,8 @@ FILES = ("law.json", "law_memory.json")
 @cache
 def constants() -> dict[str, Constant]:
     """All constants by name."""
-    folder = files(__package__) / "catalogue"
-    texts = [(folder / name).read_text(encoding="utf-8") for name in FILES]
-    return {name: Constant(**entry) for text in texts for name, entry in json.loads(text).items()}
+    tables = [data(__package__, "catalogue", name) for name in FILES]
+    return {name: Constant(**entry) for table in tables for name, entry in table.items()}
 
 
 def law(name: str) -> float:

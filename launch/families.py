@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from functools import cache
-from importlib.resources import files
 
 from ..inputs import Frozen
+from ..inputs.data import data
 
 
 class Family(Frozen):
@@ -19,7 +18,7 @@ class Family(Frozen):
 @cache
 def families() -> dict[str, Family]:
     """Known families by name."""
-    found = json.loads((files(__package__) / "layer_classes.json").read_text(encoding="utf-8"))
+    found = data(__package__, "layer_classes.json")
     return {name: Family.model_validate(entry) for name, entry in found["families"].items()}
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from functools import cache
-from importlib.resources import files
+
+from ..inputs.data import data
 
 
 @cache
 def _catalogue() -> dict[str, dict[str, str]]:
-    found = json.loads((files(__package__) / "releases.json").read_text(encoding="utf-8"))
+    found = data(__package__, "releases.json")
     return {part: {str(k): str(v) for k, v in found[part].items()} for part in ("releases", "read")}
 
 

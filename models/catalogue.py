@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
 from difflib import SequenceMatcher
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from pydantic import model_validator
 
 from ..inputs import Frozen, InputError
+from ..inputs.data import data
 from .reader import ReadReport, explain_keys
 from .transformer import Transformer
 
@@ -59,8 +58,7 @@ class Catalogue(Frozen):
 @cache
 def catalogue() -> Catalogue:
     """The catalogue, read once."""
-    text = (files(__package__) / "catalogue" / "models.json").read_text(encoding="utf-8")
-    return Catalogue.model_validate(json.loads(text))
+    return Catalogue.model_validate(data(__package__, "catalogue", "models.json"))
 
 
 @cache

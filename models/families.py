@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
+from ..inputs.data import data
 from .family import Common, Dimension, Family, Spelling
 
 
@@ -74,6 +73,10 @@ class Families:
         }
 
 
+TABLES = ("code", "composite", "dense", "encoder", "hybrid", "moe", "tower")
+"""Files of families beside `common`."""
+
+
 def _index(tables: dict[str, dict[str, Any]], names: str) -> dict[str, str]:
     return {word: family for family, table in tables.items() for word in table.get(names, ())}
 
@@ -85,11 +88,8 @@ def families() -> Families:
     >>> families().of_architecture("LlamaForCausalLM")
     'llama'
     """
-    folder = files(__package__) / "tables"
-    found = [path for path in folder.iterdir() if path.name.endswith(".json")]
-    texts = {path.name: path.read_text(encoding="utf-8") for path in found}
-    common = Common.model_validate(json.loads(texts.pop("common.json")))
+    common = Common.model_validate(data(__package__, "tables", "common.json"))
     tables: dict[str, dict[str, Any]] = {}
-    for _, text in sorted(texts.items()):
-        tables |= json.loads(text)
+    for name in TABLES:
+        tables |= data(__package__, "tables", f"{name}.json")
     return Families(common, tables)

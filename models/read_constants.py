@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from collections.abc import Mapping
 from functools import cache
-from importlib.resources import files
 from typing import Any, NamedTuple
 
 from ..inputs import InputError
+from ..inputs.data import data
 from .config_file import ConfigFile
 from .constants import Constants, Rotary, Routing, Scaling
 from .family import Scalar
@@ -54,8 +53,7 @@ class Found(NamedTuple):
 
 @cache
 def _table() -> dict[str, Any]:
-    text = (files(__package__) / "catalogue" / "constants.json").read_text(encoding="utf-8")
-    found: dict[str, Any] = json.loads(text)["families"]
+    found: dict[str, Any] = data(__package__, "catalogue", "constants.json")["families"]
     return found
 
 

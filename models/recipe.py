@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from pydantic import Field
 
 from ..inputs import Frozen, InputError, nearest
+from ..inputs.data import data
 
 
 class Recipe(Frozen):
@@ -42,8 +41,7 @@ class Loss(Frozen):
 @cache
 def table(name: str) -> dict[str, dict[str, Any]]:
     """The entries of the catalogue file `name`, by key."""
-    text = (files(__package__) / "catalogue" / f"{name}.json").read_text(encoding="utf-8")
-    entries: dict[str, dict[str, Any]] = json.loads(text)[name]
+    entries: dict[str, dict[str, Any]] = data(__package__, "catalogue", f"{name}.json")[name]
     return entries
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from fnmatch import fnmatchcase
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
+from ..inputs.data import data
 from .fields import FieldText
 
 COMPUTED = "computed, never set"
@@ -16,8 +15,7 @@ COMPUTED = "computed, never set"
 
 @cache
 def _texts() -> dict[str, dict[str, Any]]:
-    text = (files(__package__) / "answer_words.json").read_text(encoding="utf-8")
-    found: dict[str, dict[str, Any]] = json.loads(text)["words"]
+    found: dict[str, dict[str, Any]] = data(__package__, "answer_words.json")["words"]
     return found
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from functools import cache
-from importlib.resources import files
 from typing import Literal, get_args, get_origin
 
 from pydantic import BaseModel
 
 from ..inputs import Frozen, InputError, nearest
+from ..inputs.data import data
 from ..models import Training
 from .choose import WORDS, Choose
 from .limits import Limits, Objective
@@ -40,8 +39,7 @@ class FieldText(Frozen):
 
 @cache
 def _texts() -> dict[str, dict[str, object]]:
-    text = (files(__package__) / "fields.json").read_text(encoding="utf-8")
-    found: dict[str, dict[str, object]] = json.loads(text)["fields"]
+    found: dict[str, dict[str, object]] = data(__package__, "fields.json")["fields"]
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -266,6 +265,8 @@ class Plan(Frozen):
             "memory a card": f"{gib(self.memory.total_bytes)}, {self.memory.verdict.replace('_', ' ')}",
             "status": self.status,
         }
+        from html import escape
+
         cells = "".join(f"<tr><th>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in rows.items())
         return f"<table><tbody>{cells}</tbody></table>"
 

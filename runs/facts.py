@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from functools import cache
-from importlib import resources
 from typing import Any
+
+from ..inputs.data import data
 
 
 @cache
 def facts(name: str) -> dict[str, Any]:
     """The content of ``catalogue/<name>.json``. Callers must not change it."""
-    file = resources.files(__package__ or "shardwise.runs").joinpath("catalogue", f"{name}.json")
-    content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    content: dict[str, Any] = data(__package__, "catalogue", f"{name}.json")
     return content

@@ -10,12 +10,20 @@ from typing import Any
 import pytest
 
 from shardwise.models import count, parse_config
-from shardwise.models.families import families
+from shardwise.models import families as families_module
+from shardwise.models.families import TABLES, families
 from shardwise.models.family import Family, Spelling, Variant
 from shardwise.models.formula import names
 
 PUBLISHED = json.loads((Path(__file__).parent / "data" / "published_models.json").read_text(encoding="utf-8"))
 FAMILIES = families().names
+
+
+def test_every_table_is_read() -> None:
+    """A file of families that no name stands for would be dead."""
+    folder = Path(families_module.__file__).parent / "tables"
+
+    assert {*TABLES, "common"} == {path.stem for path in folder.glob("*.json")}
 
 
 def variants(family: Family) -> Iterator[Variant]:

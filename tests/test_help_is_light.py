@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
@@ -83,3 +84,49 @@ def test_a_process_of_our_own_ends_at_once() -> None:
     frozen, threads = done.stdout.rpartition("left:")[2].split()
     assert int(frozen) > 1000
     assert threads == "1"
+
+
+LOADED = """
+import dataclasses, gc, json, os, sys
+from shardwise.cli import main
+main()
+from pydantic import BaseModel
+from shardwise.inputs import record
+ours = {name: module for name, module in sys.modules.items() if name.startswith("shardwise.")}
+classes = {k for m in ours.values() for k in vars(m).values() if isinstance(k, type)}
+own = [k for k in classes if k.__module__ in ours]
+print("loaded:", json.dumps({
+    "modules": len(sys.modules),
+    "ours": len(ours),
+    "models": sum(issubclass(k, BaseModel) for k in own),
+    "compiled": [k.__name__ for k in own if dataclasses.is_dataclass(k) and k.__eq__ is not record._eq],
+    "names": sorted(sys.modules),
+}))
+"""
+
+JOB = ("--cluster", "dgx-h100", "--nodes", "1", "--global-batch-size", "64", "--sequence-length", "2048")
+
+
+def test_a_plan_loads_what_it_needs() -> None:
+    """The cold start of `plan` is the modules and models it loads: no more of them than now, and a few.
+
+    Readers of topologies, schemas and scripts of launch files, answers of other questions, the
+    search of pools, free cards and cures, readers of e-mail for plugins: none has a part in this question. No
+    data class compiles its methods as it is made.
+    """
+    words = [sys.executable, "-c", LOADED, "plan", "qwen2.5-0.5b", *JOB, "--json", "-q"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120)
+
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.rpartition("loaded:")[2])
+    assert found["modules"] <= 560
+    assert found["ours"] <= 215
+    assert found["models"] <= 92
+    assert not found["compiled"]
+    needless = (
+        *("html", "email", "importlib.metadata", "importlib.resources", "networkx", "pandas"),
+        *("shardwise.hardware.topology.recognise", "shardwise.launch.command", "shardwise.plans.row"),
+        *("shardwise.launch.deepspeed.schema", "shardwise.plans.check", "shardwise.plans.message"),
+        *("shardwise.solver.pools", "shardwise.solver.fragments", "shardwise.solver.clash"),
+    )
+    assert [name for name in needless if name in found["names"]] == []

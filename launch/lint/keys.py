@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from ...inputs import nearest
+from ...inputs.data import data
 from ..documents import Document
 from .finding import Finding, at
 
@@ -19,8 +19,7 @@ Table = Mapping[str, Any]
 @cache
 def facts(client: str) -> dict[str, Any]:
     """The file of a client under `keys/`."""
-    text = (files(__package__) / "keys" / f"{client}.json").read_text(encoding="utf-8")
-    return dict(json.loads(text))
+    return dict(data(__package__, "keys", f"{client}.json"))
 
 
 def wrong_keys(document: Document, table: Table, auto: frozenset[str] = frozenset()) -> Iterator[Finding]:

@@ -5,11 +5,10 @@ Its run_recipe.py hands them to Hydra, on top of the configuration that a recipe
 
 from __future__ import annotations
 
-import json
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
+from ...inputs.data import data
 from ...plans.plan import Plan
 from ..releases import read_in
 from .schema import MegatronArgs
@@ -27,8 +26,7 @@ PRECISIONS = {
 
 @cache
 def _recipes() -> dict[str, str]:
-    text = (files(__package__) / "bridge.json").read_text(encoding="utf-8")
-    found: dict[str, str] = json.loads(text)["recipes"]
+    found: dict[str, str] = data(__package__, "bridge.json")["recipes"]
     return found
 
 

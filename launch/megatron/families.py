@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from functools import cache
-from importlib.resources import files
 from typing import Literal
 
 from ...inputs import Frozen
+from ...inputs.data import data
 
 Positions = Literal["learned_absolute", "rope"]
 
@@ -46,5 +45,4 @@ def known() -> Families:
     >>> known().families["gpt2"].positions
     'learned_absolute'
     """
-    text = (files(__package__) / "families.json").read_text(encoding="utf-8")
-    return Families.model_validate(json.loads(text))
+    return Families.model_validate(data(__package__, "families.json"))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from functools import cache
-from importlib.resources import files
 from typing import Literal
 
 from ...inputs import Frozen
+from ...inputs.data import data
 from ...models.constants import Rotary, Scaling
 from ...models.mixers import Attention
 from ...models.transformer import Transformer
@@ -45,7 +44,7 @@ class Known(Frozen):
 @cache
 def models() -> tuple[Known, ...]:
     """All of them."""
-    found = json.loads((files(__package__) / "models.json").read_text(encoding="utf-8"))
+    found = data(__package__, "models.json")
     return tuple(Known.model_validate(entry) for entry in found["models"])
 
 
