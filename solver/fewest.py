@@ -62,7 +62,7 @@ def least_cards(request: Request) -> int:
         return 1
     words = request.choose.precision or (default_precision(request),)
     rates = [
-        (gpu.peak_flops_per_s(word) or 0.0) / min(training_factor(request.cluster, word), 1.0)
+        (gpu.peak_flops_per_s(word) or 0.0) / min(training_factor(request.cluster, word) or 1.0, 1.0)
         for word in words
     ]
     flops = flops_per_token(training, request.model) * training.tokens

@@ -10,7 +10,7 @@ from ..models.backend import backend
 from ..models.divisors import ALIGNED, CutAxis, legal_degrees, misaligned
 from ..models.strategy import BACKENDS
 from ..plans import Request
-from .software import refusals
+from .software import refusals, untold
 
 NEAREST = 4
 """Legal degrees told of an axis whose chosen ones are not, nearest first."""
@@ -61,7 +61,8 @@ def _unaligned(request: Request) -> Iterator[tuple[str, str]]:
 def _uncut(request: Request) -> Iterator[tuple[str, str]]:
     """(field, reason) of each axis whose chosen degrees no backend runs for this model, one a backend."""
     choose, model = request.choose, request.model
-    known = [b for b in map(backend, choose.backend or BACKENDS) if b.knows(model)]
+    allowed = [backend(name) for name in choose.backend or BACKENDS]
+    known = [one for one in allowed if one.knows(model)]
     for axis in ("tensor_parallel", "pipeline_parallel", "context_parallel", "expert_parallel"):
         chosen = getattr(choose, axis) or ()
         reasons = [one.refuses(axis, chosen, model) for one in known] if chosen else []
@@ -69,3 +70,4 @@ def _uncut(request: Request) -> Iterator[tuple[str, str]]:
             yield from (
                 (f"choose.{axis}", f"{one.name}: {why}") for one, why in zip(known, reasons, strict=True)
             )
+            yield from ((f"choose.{axis}", untold(one, model)) for one in allowed if one not in known)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import product
 
 from ..inputs.record import dataclass
+from ..models import Transformer
 from ..models.backend import Backend, backend
 from ..models.stack import stack
 from ..models.strategy import BACKENDS, GradientDtype, Precision
@@ -74,6 +75,12 @@ def runs_together(request: Request, software: Software, tensor: int) -> bool:
     return software.software_stack != rule.stack or bool(request.choose.software_stack)
 
 
+def untold(known: Backend, model: Transformer) -> str:
+    """Why a backend cannot be told of the layers of `model`."""
+    why = known.because.get("model", "its arguments know other families")
+    return f"{known.name} cannot be told of {model.family} layers: {why}"
+
+
 def refusals(request: Request) -> Iterator[tuple[str, str]]:
     """(field of the request, reason) of each backend that is allowed and cannot run it at all."""
     gpu, choose, optimizer = request.cluster.node.gpu, request.choose, request.training.optimizer
@@ -85,8 +92,7 @@ def refusals(request: Request) -> Iterator[tuple[str, str]]:
         for field, value in known.unable(request.training).items():
             yield f"training.{field}", f"{name} does not run {field} {value}: {known.because[field]}"
         if not known.knows(request.model):
-            why = known.because.get("model", "its arguments know other families")
-            yield "model", f"{name} cannot be told of {request.model.family} layers: {why}"
+            yield "model", untold(known, request.model)
         for precision in choose.precision or (default_precision(request),):
             if precision not in known.precisions:
                 words = ", ".join(known.precisions)
