@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from infeasible import INFEASIBLE
 
-from shardwise import NoPlan, plan
+from shardwise import Cluster, NoPlan, Request, Training, plan
+from shardwise.plans.choose import Choose
 from shardwise.plans.report import seconds
 from shardwise.plans.settings import parsed, settings_in
 from shardwise.solver.clash import any_plan
@@ -72,3 +73,33 @@ def test_numbers_and_origins_are_told(name: str) -> None:
 
     assert all(member.value and member.origin for member in answer.conflict)
     assert all(f"({member.origin})" in told for member in answer.conflict)
+
+
+def test_the_nearest_degree_is_offered() -> None:
+    """Of a degree that divides no heads the nearest that works is a cure, beside the best when left free."""
+    request = Request(
+        model="llama-30b",
+        cluster=Cluster.preset("dgx-a100-80gb", nodes=4),
+        training=Training(global_batch_size=256, sequence_length=2048),
+        choose=Choose(tensor_parallel=(8,)),
+    )
+    answer = plan(request)
+
+    assert isinstance(answer, NoPlan)
+    assert "choose.tensor_parallel=4" in {cure.set for cure in answer.cures}
+    assert len({cure.set for cure in answer.cures}) == len(answer.cures)
+
+
+def test_a_backend_that_knows_no_such_layers_is_named() -> None:
+    """Where no backend cuts the tensors of a model, each says why."""
+    request = Request(
+        model="llama-3.2-11b-vision",
+        cluster=Cluster.preset("dgx-h100", nodes=1),
+        training=Training(global_batch_size=64, sequence_length=2048),
+        choose=Choose(tensor_parallel=(2,)),
+    )
+    answer = plan(request)
+
+    assert isinstance(answer, NoPlan)
+    for name in ("deepspeed", "fsdp", "megatron"):
+        assert any(reason.startswith(name) for reason in answer.reasons)
