@@ -22,10 +22,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from shardwise.hardware import (
     AttentionCurve,
     CollectiveCurve,
+    GemmCurve,
     Gpu,
     attention_curve,
     collective_curve,
@@ -90,21 +92,36 @@ def _product(record: Record, card: Gpu) -> Point | None:
     peak = card.peak_flops_per_s(word)
     if peak is None:
         return None
-    m, n, k = (int(side) for side in met.groups())
-    seconds = gemm_curve(card, word).seconds(
-        m,
-        n,
-        k,
-        peak_flops_per_s=peak,
-        hbm_bytes_per_s=card.hbm_bytes_per_s,
-        bytes_per_element=OPERAND_BYTES[word],
-        sms=card.sms,
-    )
-    return _point(record, card, "products", word, 2.0 * m * n * k / float(seconds) / 1e12)
+    shape = np.array([[float(side) for side in met.groups()]])
+    seconds = float(timed_seconds(gemm_curve(card, word), card, shape)[0])
+    return _point(record, card, "products", word, 2.0 * float(shape.prod()) / seconds / 1e12)
 
 
 OPERAND_BYTES = {"bf16": 2.0, "fp8": 1.0, "fp8_blockwise": 1.0, "mxfp8": 1.03125, "fp4": 0.5625}
 """Bytes of an operand element with its scales (one byte for 32 MX elements, for 16 NVFP4 elements)."""
+L2_BYTES = {"L40S": 96 * 2**20, "H100-SXM-80GB": 50 * 2**20, "H200-SXM": 50 * 2**20}
+"""Second-level cache of the cards whose power limit is known (NVIDIA's architecture papers)."""
+CALLS = 12
+"""aiconfigurator times six calls after six that warm up."""
+COPIES = 5
+"""Its calls cycle through so many copies of a matrix as fill the second-level cache, at most these."""
+
+
+def timed_seconds(curve: GemmCurve, card: Gpu, shapes: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Seconds of m x n x k products (a row each) as aiconfigurator times them, on a rested card."""
+    element = OPERAND_BYTES[curve.precision]
+    m, n, k = shapes.T
+    rested = curve.seconds(
+        m,
+        n,
+        k,
+        peak_flops_per_s=card.peak_flops_per_s(curve.precision) or 0.0,
+        hbm_bytes_per_s=card.hbm_bytes_per_s,
+        bytes_per_element=element,
+        sms=card.sms,
+    )
+    copies = np.clip(np.ceil(L2_BYTES.get(card.name, 0) / (n * k * element)), 1, COPIES)
+    return curve.timed_seconds(rested, curve.power_seconds(m, n, k), CALLS * copies)
 
 
 def _attention(record: Record, card: Gpu) -> Point | None:

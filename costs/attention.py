@@ -46,7 +46,7 @@ def _fused(layout: Layout, attention: Mixing, generation: str) -> tuple[Floats, 
     head = float(attention.head_dim + attention.rope_head_dim)
     width = attention.query_width + attention.output_width
     flops = 2.0 * layout.tokens * attention_span(attention, sequence) * width / layout.tensor
-    flops = flops * max(training_factor(layout.cluster, "bf16"), 1.0) ** law("attention_clock_share")
+    flops = flops * max(training_factor(layout.cluster, "bf16") or 1.0, 1.0) ** law("attention_clock_share")
     forward = flops / curve.forward_flops_per_s(length, head)
     both = (1.0 + law("attention_backward_units")) * flops / curve.forward_backward_flops_per_s(length, head)
     return forward, both - forward

@@ -10,10 +10,7 @@ from ..inputs.data import data
 
 
 class CardFactor(Frozen):
-    """Time in training over time in isolation, by width of the operands; four bits count as eight.
-
-    A card that is not listed has 1.0.
-    """
+    """Time in training over time in isolation, by width of the operands; four bits count as eight."""
 
     gpu: str
     sixteen_bit: float
@@ -29,13 +26,20 @@ def card_factors() -> dict[str, CardFactor]:
     }
 
 
-def training_factor(cluster: Cluster, precision: str) -> float:
+def training_factor(cluster: Cluster, precision: str) -> float | None:
     """The factor of a cluster's card in a precision, as the site measured it or as the catalogue has it.
 
-    >>> training_factor(Cluster.preset("g5.48xlarge"), "bf16")
-    1.0
+    None where neither did: the card then runs at its isolated curve as far as its power allows.
+
+    >>> training_factor(Cluster.preset("dgx-h100"), "bf16")
+    1.12
+    >>> training_factor(Cluster.preset("g5.48xlarge"), "bf16") is None
+    True
     """
     gpu = cluster.node.gpu.name
     width = "eight_bit" if precision in ("fp8", "mxfp8", "nvfp4") else "sixteen_bit"
     known = card_factors().get(gpu)
-    return cluster.constant(f"cards/{gpu}/{width}", 1.0 if known is None else float(getattr(known, width)))
+    measured = cluster.constant(
+        f"cards/{gpu}/{width}", 0.0 if known is None else float(getattr(known, width))
+    )
+    return measured or None

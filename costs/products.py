@@ -67,15 +67,16 @@ def product_seconds(layout: Layout, m: Floats, n: Floats, k: Floats, *, linear: 
         if peak is None:
             found[rows] = np.inf
             continue
-        found[rows] = training_factor(layout.cluster, precision) * gemm_curve(gpu, precision).seconds(
-            np.broadcast_to(m, found.shape)[rows],
-            np.broadcast_to(n, found.shape)[rows],
-            np.broadcast_to(k, found.shape)[rows],
+        curve, factor = gemm_curve(gpu, precision), training_factor(layout.cluster, precision)
+        shape = tuple(np.broadcast_to(side, found.shape)[rows] for side in (m, n, k))
+        rested = curve.seconds(
+            *shape,
             peak_flops_per_s=peak,
             hbm_bytes_per_s=gpu.hbm_bytes_per_s,
             bytes_per_element=_LINEAR_BYTES[precision],
             sms=gpu.sms,
         )
+        found[rows] = np.maximum(rested, curve.power_seconds(*shape)) if factor is None else factor * rested
     return found * misaligned(n, k) if linear else found
 
 

@@ -31,6 +31,10 @@ class GemmCurve(Frozen):
     (`quantise_bytes`) the bytes that move for each element of the 16-bit input before 8- and 4-bit products:
     its largest value sought, read, written narrow. Fitted by ``scripts/curves.py`` to aiconfigurator's tables
     for m >= 256 and n, k from 1,024 to 16,384; `mean_log_error` is the mean |ln(predicted/measured)|.
+
+    This is a rested card at its boost clock. Under steady load its board may draw `sustained_flops_per_s`
+    times the energy of a FLOP and no more (`power_seconds`); the clock settles to that within
+    `power_settles_seconds` (`timed_seconds`). None: no limit was seen.
     """
 
     gpu: str
@@ -43,6 +47,8 @@ class GemmCurve(Frozen):
     launch_seconds: float = Field(ge=0)
     quantise_bytes: float = Field(default=0.0, ge=0)
     hbm_share: float = Field(gt=0, le=1)
+    sustained_flops_per_s: float | None = Field(default=None, gt=0)
+    power_settles_seconds: float = Field(default=0.1, gt=0)
     mean_log_error: float | None = None
     grade: Grade
     source: str
@@ -77,6 +83,26 @@ class GemmCurve(Frozen):
         product = np.sqrt(np.hypot(compute**2, (moved / rate) ** 2))
         busy = (rows > 0) & (columns > 0) & (depth > 0)
         return np.where(busy, self.launch_seconds + self.quantise_bytes * rows * depth / rate + product, 0.0)
+
+    def power_seconds(self, m: npt.ArrayLike, n: npt.ArrayLike, k: npt.ArrayLike) -> Array:
+        """Seconds below which the board's power limit lets no m x n x k product fall under steady load.
+
+        ``2 m n k joules_per_flop / watts``, the power-capped roofline of Choi, Dukhan, Liu and Vuduc,
+        "Algorithmic time, energy, and power on candidate HPC compute building blocks" (IPDPS 2014).
+        """
+        flops = 2.0 * _floats(m) * _floats(n) * _floats(k)
+        return flops / (self.sustained_flops_per_s or np.inf)
+
+    def timed_seconds(self, rested: npt.ArrayLike, sustained: npt.ArrayLike, calls: npt.ArrayLike) -> Array:
+        """Mean seconds of the later half of `calls` products that follow each other on a rested card.
+
+        `rested` are the seconds at the boost clock, `sustained` those under steady load. The clock falls
+        from one to the other as ``exp(-time / power_settles_seconds)``.
+        """
+        first, last = _floats(rested), _floats(sustained)
+        half = np.maximum(0.5 * _floats(calls) * first / self.power_settles_seconds, 1e-9)
+        boosted = np.exp(-half) * -np.expm1(-half) / half
+        return first + (1.0 - boosted) * np.maximum(last - first, 0.0)
 
 
 class SpeedRow(Frozen):

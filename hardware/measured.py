@@ -35,8 +35,19 @@ def gemm_curve(card: str | Gpu, precision: str) -> GemmCurve:
         measured = row["gpu"] == own.name and row["precision"] == precision and row["grade"] == "M"
         source = row["source"] if row["gpu"] == own.name else f"as {row['gpu']}: {row['source']}"
         fresh = {"gpu": own.name, "precision": precision, "grade": "M" if measured else "A", "source": source}
-        return GemmCurve.model_validate({**row, **fresh, "hbm_share": data["hbm_share"]})
+        power = {"sustained_flops_per_s": _sustained(own, words), **data["power_settles"]}
+        return GemmCurve.model_validate({**row, **fresh, **power, "hbm_share": data["hbm_share"]})
     raise InputError("precision", precision, "precision", f"no curve serves {own.name}")
+
+
+def _sustained(own: Gpu, words: tuple[str, ...]) -> float | None:
+    """FLOP/s that the board's power allows under steady load; None where no energy of a FLOP is known."""
+    if own.tdp_watts is None:
+        return None
+    for row in facts("gemm")["energy"]:
+        if row["arch"] == own.arch and row["precision"] in words:
+            return float(own.tdp_watts / row["joules_per_flop"])
+    return None
 
 
 @cache

@@ -417,3 +417,34 @@ def test_half_a_million_entries() -> None:
         start = time.process_time()
         assert call().shape == (count,)
         assert time.process_time() - start < 0.5
+
+
+@pytest.mark.parametrize(
+    ("name", "precision", "tflops"),
+    [("T4", "fp16", 24.0), ("H100-SXM-80GB", "bf16", 794.5), ("H100-SXM-96GB-HBM2e", "bf16", 567.5)],
+)
+def test_power_bounds_steady_products(name: str, precision: str, tflops: float) -> None:
+    """Under steady load a product takes what the board's power allows: watts over joules of a FLOP."""
+    curve = catalogue.gemm_curve(name, precision)
+
+    assert 2.0 * 4096**3 / float(curve.power_seconds(4096, 4096, 4096)) / 1e12 == pytest.approx(
+        tflops, rel=0.01
+    )
+
+
+def test_no_known_limit_is_no_limit() -> None:
+    """Where no energy of a FLOP is known, power takes no time."""
+    assert catalogue.gemm_curve("A100-SXM-80GB", "bf16").power_seconds(8192, 8192, 8192) == 0
+
+
+@given(rested=st.floats(1e-6, 0.1), slower=st.floats(0.5, 3.0), calls=st.integers(1, 1000))
+def test_the_clock_settles(rested: float, slower: float, calls: int) -> None:
+    """The longer the calls last the nearer they come to the steady time, and never beyond it."""
+    curve = catalogue.gemm_curve("H100-SXM-80GB", "bf16")
+    few, many = (float(curve.timed_seconds(rested, rested * slower, n)) for n in (calls, 10 * calls))
+    steady = rested * max(slower, 1.0)
+
+    assert rested <= few * (1 + 1e-9)
+    assert few <= many * (1 + 1e-9)
+    assert many <= steady * (1 + 1e-9)
+    assert float(curve.timed_seconds(rested, rested * slower, 1e12)) == pytest.approx(steady)
