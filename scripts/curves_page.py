@@ -33,9 +33,9 @@ HEAD = (
 )
 NOTES = (
     "L40S is bound by its power: 1.8 pJ a FLOP at 350 W let 197 TFLOP/s of bf16 stand, short measurements",
-    "reach 258; `gemm.json` holds the energy and the time its clock takes to settle (0.08 s). Its eight cards",
-    "have no peer-to-peer copies, and single sizes of their table run at 1.7 times the rate of their neighbours.",
-    "The second source of A100 collectives is one process that drives eight cards.",
+    "reach 258; `gemm.json` holds the energy and the time its clock takes to settle (0.08 s). Its eight",
+    "cards have no peer-to-peer copies, and single sizes of their table run at 1.7 times the rate of their",
+    "neighbours. The second source of A100 collectives is one process that drives eight cards.",
 )
 
 
