@@ -179,7 +179,7 @@ def most_joules() -> dict[tuple[str, str], float]:
 
 def products(data: dict[str, Any]) -> list[Measured]:
     """The columns of ``products.csv``, with what is published of their power."""
-    joules = {(row["arch"], row["precision"]): row["joules_per_flop"] for row in published(data)}
+    joules = {(gpu(row["gpu"]).arch, row["precision"]): row["joules_per_flop"] for row in published(data)}
     with (DATA / "products.csv").open(encoding="utf-8", newline="") as file:
         head, *lines = csv.reader(file)
     found = []
@@ -205,7 +205,7 @@ def fit_products(data: dict[str, Any]) -> None:
     rows, energy, bounds = [], published(data), most_joules()
     for measured in products(data):
         card, precision = gpu(measured.card), measured.precision
-        known = [row["joules_per_flop"] for row in energy if row["arch"] == card.arch]
+        known = [row["joules_per_flop"] for row in energy if gpu(row["gpu"]).arch == card.arch]
         known += [bounds[card.arch, word] for word in ("bf16", precision) if (card.arch, word) in bounds]
         curve, joules = with_energy(measured, min(known, default=np.inf))
         rows.append(curve.model_dump(exclude={"hbm_share", "sustained_flops_per_s", "power_settles_seconds"}))
@@ -213,11 +213,11 @@ def fit_products(data: dict[str, Any]) -> None:
             count = len(measured.seconds)
             energy.append(
                 {
-                    "arch": card.arch,
+                    "gpu": card.name,
                     "precision": precision,
                     "joules_per_flop": joules,
                     "grade": "M",
-                    "source": f"{card.name}: fitted beside its curve to {count} shapes",
+                    "source": f"fitted beside its curve to {count} shapes",
                 }
             )
     data["energy"] = energy
