@@ -106,19 +106,36 @@ class PublishedRows:
     def seconds(self, changes: dict[str, float]) -> Array:
         """Predicted seconds of all rows with `changes` in force."""
         found = np.zeros(len(self.runs))
+        plain = {path: value for path, value in changes.items() if path not in self._of_experts}
         with in_force(changes):
-            for key, rows, strategies, counts in self._priced:
-                transformer, training, cluster = key
-                prices = price_columns(transformer, training, cluster, strategies, counts)
-                found[rows] = prices.step.total / 1e9
+            for index, (key, rows, strategies, counts) in enumerate(self._priced):
+                routed = any(block.feed_forward.experts for block in key[0].kinds)
+                asked = (index, *sorted((changes if routed else plain).items()))
+                if asked not in self._known:
+                    transformer, training, cluster = key
+                    prices = price_columns(transformer, training, cluster, strategies, counts)
+                    self._known[asked] = prices.step.total / 1e9
+                found[rows] = self._known[asked]
         return found
+
+    @cached_property
+    def _known(self) -> dict[tuple[Any, ...], Array]:
+        """Seconds by group of rows and by the constants that it can move with."""
+        return {}
+
+    @cached_property
+    def _of_experts(self) -> set[str]:
+        """Constants of the law that only rows with experts move with."""
+        law = priors()["law"]
+        return {f"law/{name}/value" for name, entry in law.items() if entry.get("of") == "experts"}
 
     def moved_by(self, unknown: Unknown) -> npt.NDArray[np.bool_]:
         """Rows whose price an unknown can change."""
         table = unknown.paths[0].split("/")[0]
         names = {path.split("/")[1] for path in unknown.paths}
         if table == "law":
-            return np.ones(len(self.runs), dtype=np.bool_)
+            routed = [any(b.feed_forward.experts for b in run.job.transformer.kinds) for run in self.runs]
+            return np.array(routed) | (unknown.paths[0] not in self._of_experts)
         if table == "cards":
             return np.array([run.job.cluster.node.gpu.name in names for run in self.runs])
         return np.array([run.candidate.strategy.software_stack in names for run in self.runs])

@@ -15,7 +15,7 @@ from ..costs.price import price_columns
 from ..hardware import Cluster, Site, SiteConstant
 from ..inputs.record import dataclass
 from ..models import Strategy, Training, Transformer
-from ..models.stack import stacks
+from ..models.stack import heirs, holder, stacks
 from .facts import facts
 from .fit import Array, Unknown
 
@@ -74,9 +74,10 @@ class MeasuredSteps:
 
     def moved_by(self, unknown: Unknown) -> npt.NDArray[np.bool_]:
         """Runs whose price an unknown can change: those of its stack or card."""
-        table, name, _ = unknown.paths[0].split("/")
+        table, name, field = unknown.paths[0].split("/")
         if table == "stacks":
-            return np.array([step.strategy.software_stack == name for step in self.steps])
+            mine = heirs(name, field)
+            return np.array([step.strategy.software_stack in mine for step in self.steps])
         return np.array([step.cluster.node.gpu.name == name for step in self.steps])
 
     def start(self, unknown: Unknown) -> float:
@@ -113,15 +114,16 @@ def catalogue_value(name: str) -> float:
 
 
 def unknowns_of(steps: Sequence[MeasuredStep]) -> list[Unknown]:
-    """The constants that runs of these stacks and cards may tell."""
+    """The constants that runs of these stacks and cards may tell; what stacks inherit they tell together."""
     spreads, found = facts("spreads"), []
     stack_names = sorted({step.strategy.software_stack for step in steps})
     card_names = sorted({step.cluster.node.gpu.name for step in steps})
     for table, names in (("stacks", stack_names), ("cards", card_names), ("links", card_names)):
-        for name in names:
-            for field, entry in spreads[table].items():
-                path = f"{table}/{name}/{field}"
-                center = catalogue_value(path)
-                if center > 0:
-                    found.append(Unknown((path,), (path, 0), entry["spread"], center, entry["spread"]))
+        fields = spreads[table]
+        pairs = [(holder(n, f) if table == "stacks" else n, f) for n in names for f in fields]
+        for owner, field in dict.fromkeys(pairs):
+            path, spread = f"{table}/{owner}/{field}", fields[field]["spread"]
+            center = catalogue_value(path)
+            if center > 0:
+                found.append(Unknown((path,), (path, 0), spread, center, spread))
     return found

@@ -13,7 +13,7 @@ from .adapter_work import adapter_units
 from .buffers import buffer_terms
 from .columns import Bools, Ints
 from .host import host_terms
-from .kernels import LayerSeconds, at_least, embedding_seconds, head_seconds, stack_constant
+from .kernels import LayerSeconds, at_least, embedding_seconds, head_seconds
 from .law import law
 from .layout import Layout
 from .logits import logits_terms
@@ -34,6 +34,7 @@ from .overlap import (
 from .products import memory_rate
 from .reference import reference_memory, reference_time
 from .runtime import fragmentation_terms, runtime_terms
+from .stacks import stack_constant
 from .states import state_terms
 from .terms import PIECES, Note, Term, ns
 from .uplink import uplink_terms
@@ -128,7 +129,7 @@ class Book:
             self._host_overhead(),
             tensor_term(layout),
             context_term(layout, work),
-            expert_term(layout),
+            expert_term(layout, work),
         ]
 
     @cached_property

@@ -8,15 +8,14 @@ import numpy as np
 
 from ..inputs.record import dataclass
 from ..models.shares import Shares, trained_shares
-from ..models.stack import stacks
 from ..models.transformer import Block
 from .activations import again
 from .adapter_work import adapter_seconds, dequantise_seconds
 from .attention import core_seconds
-from .columns import WORDS, Floats, Ints
+from .columns import Floats, Ints
+from .experts import floor_seconds, imbalance, routed_bytes
 from .law import law
 from .layout import Layout
-from .once import once
 from .products import (
     Product,
     dense_products,
@@ -25,22 +24,7 @@ from .products import (
     product_seconds,
     products_seconds,
 )
-
-
-def _per_row(values: list[float], codes: np.ndarray) -> Floats:
-    found: Floats = np.array(values)[codes]
-    return found
-
-
-@once
-def stack_constant(layout: Layout, field: str) -> Floats:
-    """A constant of each row's software stack, as the site measured it or as the catalogue has it."""
-    cluster = layout.cluster
-    values = [
-        cluster.constant(f"stacks/{name}/{field}", float(getattr(stacks()[name], field)))
-        for name in WORDS["software_stack"]
-    ]
-    return _per_row(values, layout.strategies.software_stack)
+from .stacks import stack_constant
 
 
 def expert_seconds(layout: Layout, block: Block) -> Floats:
@@ -49,7 +33,7 @@ def expert_seconds(layout: Layout, block: Block) -> Floats:
     if not forward.experts:
         return np.zeros(len(s))
     local = forward.experts / s.expert_parallel
-    routed = layout.tokens * forward.experts_per_token * law("expert_imbalance")
+    routed = layout.tokens * forward.experts_per_token * imbalance(layout)
     rows = routed * s.expert_tensor_parallel / layout.tensor / local
     width = forward.width / s.expert_tensor_parallel
     hidden = np.full_like(width, layout.transformer.hidden_size)
@@ -69,18 +53,15 @@ def feed_forward_seconds(layout: Layout, block: Block) -> Floats:
     return total
 
 
-def inner_width(block: Block) -> float:
-    """Feed-forward width a token meets: dense, or shared plus top-k experts with imbalance."""
-    forward = block.feed_forward
-    if not forward.experts:
-        return float(forward.width)
-    return forward.shared_width + forward.experts_per_token * forward.width * law("expert_imbalance")
-
-
 def memory_seconds(layout: Layout, block: Block) -> Floats:
-    """Seconds of a forward's element-wise work: (20 h / split + (4 (q + kappa) + 6 f) / t) T / HBM."""
+    """Seconds of a forward's element-wise work: (20 h / split + (4 (q + kappa) + 6 f) / t) T / HBM.
+
+    With experts f is shared plus top-k widths, and `routed_bytes` move too.
+    """
     attended = sum(mixer.query_width + mixer.kv_width for mixer in block.mixers)
-    split = 4.0 * attended + 6.0 * inner_width(block)
+    forward = block.feed_forward
+    inner = float(forward.shared_width if forward.experts else forward.width)
+    split = 4.0 * attended + 6.0 * inner + routed_bytes(layout, block)
     moved = 20.0 * layout.transformer.hidden_size / layout.split_tokens + split / layout.tensor
     return moved * layout.tokens / memory_rate(layout)
 
@@ -126,7 +107,7 @@ def _one_kind(
     core, core_back = (np.sum(part, axis=0) for part in zip(*cores, strict=True))
     scale = stack_constant(layout, "attention_factor") * _unbalanced(layout)
     memory = memory_seconds(layout, block) * stack_constant(layout, "memory_factor")
-    floor = stack_constant(layout, "host_floor_seconds")
+    floor = floor_seconds(layout, block)
     thin, sums = adapter_seconds(layout, block)
     thin, sums = thin * gemm, sums * stack_constant(layout, "memory_factor")
     beside = thin + sums + unpacked

@@ -13,10 +13,11 @@ from .buffers import bucket_elements
 from .collectives import bucketed, point_to_point, seconds
 from .columns import Floats
 from .held import Held
-from .kernels import LayerSeconds, stack_constant
+from .kernels import LayerSeconds
 from .law import law
 from .layout import Group, Layout
 from .once import once
+from .stacks import stack_constant, stack_has
 from .states import has_secondary
 from .terms import Note, Term, ns
 from .traffic import (
@@ -95,21 +96,23 @@ def context_term(layout: Layout, work: LayerSeconds) -> Term:
     return Term("context_comm", "chunk", _CONTEXT, ns(layer=3.0 * one, full=one))
 
 
-def expert_term(layout: Layout) -> Term:
+def expert_term(layout: Layout, work: LayerSeconds) -> Term:
     """Dispatch and combine, forward and backward.
 
-    Between islands a token travels once to each island that holds one of its experts; inside, a copy
-    travels to each expert.
+    Between islands and inside one the slower counts. Beside the compute of another micro-batch what slows
+    or outlasts it shows, else the law's share of it.
     """
     group = layout.expert_group
-    islands = group.islands
     inner = Group(np.minimum(group.size, group.per_island), group.per_island, np.zeros_like(group.level))
     columns = []
     for block in layout.blocks:
-        copies = seconds(layout, "all_to_all", dispatched_bytes(layout, block, np.ones_like(islands)), inner)
-        away = seconds(layout, "all_to_all", dispatched_bytes(layout, block, islands), group)
-        columns.append(np.where(islands > 1, np.maximum(copies, away), copies))
-    layer = 4.0 * law("expert_exposed") * _kinds(columns)
+        copies = seconds(layout, "all_to_all", dispatched_bytes(layout, block, group.size), inner)
+        away = seconds(layout, "all_to_all", dispatched_bytes(layout, block, group.islands), group)
+        columns.append(np.where(group.islands > 1, np.maximum(copies, away), copies))
+    whole = 4.0 * _kinds(columns)
+    hidden = stack_has(layout, "exchange_overlapped", True)[:, None]
+    beside_work = beside(work.forward + work.backward, whole)
+    layer = np.where(hidden, beside_work, law("expert_exposed") * whole)
     part = again(layout, "expert")[:, None] * layer / 2.0
     return Term("expert_comm", "chunk", _EXPERT, ns(layer=layer, full=layer / 2.0, selective=part))
 

@@ -8,10 +8,11 @@ from numpy.typing import ArrayLike
 from ..models.transformer import Block
 from .activations import again
 from .columns import Bools, Floats, Ints
+from .experts import imbalance
 from .held import Held
-from .law import law
 from .layout import Group, Layout
 from .once import once
+from .stacks import stack_has
 from .states import cut_weights, has_secondary, per_parameter, portion_bytes, sharding
 from .terms import Note, Term, ceil
 
@@ -69,11 +70,11 @@ def context_bytes(layout: Layout, block: Block) -> Floats:
     return ACTIVATION_BYTES * width * layout.tokens * (c - 1) / layout.tensor
 
 
-def dispatched_bytes(layout: Layout, block: Block, islands: Ints) -> Floats:
-    """What one rank sends to experts in one all-to-all over ranks on `islands`, whole payload.
+def dispatched_bytes(layout: Layout, block: Block, places: Ints) -> Floats:
+    """What one rank sends to experts in one all-to-all, whole payload: 2 T h x imbalance for each copy.
 
-    2 T h x imbalance for each copy: k copies on one island, and between i islands one to each that holds
-    an expert of the token, i (1 - (1 - 1/i)^k) in the mean.
+    NCCL's all-to-all sends k copies. DeepEP and HybridEP send one to each of i places (cards, or islands)
+    that hold experts of the token, i (1 - (1 - 1/i)^k) in the mean.
     """
     forward = block.feed_forward
     s = layout.strategies
@@ -81,9 +82,10 @@ def dispatched_bytes(layout: Layout, block: Block, islands: Ints) -> Floats:
         return np.zeros(len(s))
     grid = s.expert_tensor_parallel / layout.tensor
     chosen = forward.experts_per_token
-    met = islands * (1.0 - (1.0 - 1.0 / np.maximum(islands, 2)) ** chosen)
-    copies = np.where(islands > 1, met, float(chosen)) * law("expert_imbalance")
-    return hidden_bytes(layout) * copies * grid
+    met = places * (1.0 - (1.0 - 1.0 / np.maximum(places, 2)) ** chosen)
+    copies = np.where(stack_has(layout, "exchange", "alltoall"), float(chosen), met) * imbalance(layout)
+    found: Floats = hidden_bytes(layout) * copies * grid
+    return found
 
 
 def boundary_bytes(layout: Layout) -> Floats:
@@ -155,7 +157,8 @@ def traffic_terms(layout: Layout) -> dict[str, tuple[list[Term], Group]]:
     tensor_layer = 2.0 * pairs * per_pass[:, None]
     rings = np.stack([context_bytes(layout, block) for block in layout.blocks], axis=1)
     islands = expert.islands
-    routed = np.stack([dispatched_bytes(layout, block, islands) for block in layout.blocks], axis=1)
+    places = np.where(islands > 1, islands, expert.size)
+    routed = np.stack([dispatched_bytes(layout, block, places) for block in layout.blocks], axis=1)
     repeated = again(layout, "expert")[:, None]
     sent = np.where(islands > 1, 1.0 - 1.0 / islands, ring_share(expert))
     routed = 4.0 * routed * sent[:, None]

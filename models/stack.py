@@ -55,6 +55,21 @@ class Stack(Frozen):
     """Sharded units that each adapted matrix makes of its own, each taking the host as long to launch as a
     layer's pass: 2 where a unit must be trained or frozen as a whole (FSDP1 with peft's wrap policy), 0 where
     not (FSDP2)."""
+    exchange: Literal["alltoall", "deepep", "hybridep"] = "alltoall"
+    """How tokens travel to their experts: NCCL sends a copy to each; DeepEP and HybridEP send one to each
+    card that holds some of a token's experts, and between islands one to each island."""
+    exchange_overlapped: bool = False
+    """Whether tokens of one micro-batch travel beside the compute of another (Megatron Core's
+    ``overlap_moe_expert_parallel_comm``)."""
+    graphs: Literal["none", "router", "attention", "step"] = "none"
+    """What CUDA graphs hold of a layer with experts: nothing, router and preprocessing, attention too, or the
+    whole step, with experts in one fused grouped kernel whatever `expert_kernel` says."""
+    expert_kernel: Literal["loop", "grouped"] = "loop"
+    """Whether the host launches each expert's products on their own (Transformer Engine), or one kernel's."""
+    attention_bits: Literal[8, 16] = 16
+    """Operands of the attention core: 8 where a recipe says ``fp8_dot_product_attention``."""
+    balanced: bool = False
+    """Whether the router is forced to balance, as benchmarks do."""
     loads_whole: bool = False
     """Whether each card holds all weights in 16 bits for a moment before they are sharded."""
     source: str
@@ -80,13 +95,18 @@ def heirs(name: str, field: str) -> tuple[str, ...]:
     >>> heirs("deepspeed-2024", "gemm_factor")
     ('deepspeed-2024', 'deepspeed-liger-2025')
     """
-    return tuple(other for other in table("stacks") if _holder(other, field) == name)
+    return tuple(other for other in table("stacks") if holder(other, field) == name)
 
 
-def _holder(name: str, field: str) -> str:
-    """The entry that gives a stack its `field`."""
+@cache
+def holder(name: str, field: str) -> str:
+    """The entry that gives the stack `name` its `field`.
+
+    >>> holder("deepspeed-liger-2025", "gemm_factor")
+    'deepspeed-2024'
+    """
     entry = table("stacks")[name]
-    return name if field in entry or "parent" not in entry else _holder(entry["parent"], field)
+    return name if field in entry or "parent" not in entry else holder(entry["parent"], field)
 
 
 def stack(name: str, origin: str = "software_stack") -> Stack:

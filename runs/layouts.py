@@ -4,7 +4,8 @@ Rules: data_parallel is cards / (tp pp cp). Blank `micro_batch_seqs` is 1, 2 or 
 torchtitan the batch of a rank cut into as many as there are stages, its default; blank `vpp` with stages any
 whole number of chunks that divides the layers of a stage (more than 1 where the notes say "interleaved");
 blank `recompute` is none in runs of NVIDIA's recipes, else none, selective or full: of all these the fastest
-that fits is the row (`runs`). Blank `global_batch_seqs` is one micro-batch a rank. Blank `sp` is 1 from 2023
+that fits is the row (`runs`). Blank `vpp` and `recompute` are a published recipe's where there is one
+(`recipes`). Blank `global_batch_seqs` is one micro-batch a rank. Blank `sp` is 1 from 2023
 on where tp > 1. Blank `zero_stage` is 3 (DeepSpeed, FSDP; 2 under DeepSpeed on one card, which has nothing to
 gather) or, under Megatron, 1 from 2023 on and 0 before.
 Blank `grad_accum_dtype` is the framework's default and blank `hsdp_replicas` 1; neither makes a row imputed.
@@ -26,6 +27,7 @@ from ..models import Strategy, Training, Transformer
 from ..models.stack import stack
 from ..models.strategy import BackendName
 from .arithmetic import arithmetic_of
+from .recipes import Recipe
 from .record import Record
 from .refusal import Refused
 from .software import Software
@@ -81,13 +83,13 @@ def layouts_of(record: Record, software: Software, transformer: Transformer, clu
         **_tensor(record, degrees),
     }
     found = []
-    for micro, chunks, recompute in _choices(record, transformer.layers, degrees):
+    for micro, chunks, recompute in _choices(record, software.recipe, transformer.layers, degrees):
         found += _candidate(record, transformer.layers, degrees, way, fixed, micro, chunks, recompute)
     if not found:
         raise Refused("batch", "no micro-batch and interleaving divide the global batch and the layers")
     return Layouts(
         tuple(found),
-        (*imputed, *way.imputed, *_blanks(record, degrees)),
+        (*imputed, *way.imputed, *_blanks(record, software.own_recipe, degrees)),
         (*notes, *more, *way.stand_ins, *_kernels(record, software)),
     )
 
@@ -166,15 +168,20 @@ def _kernels(record: Record, software: Software) -> list[str]:
     return ["attention unfused -> fused"] if fused and record.flag("flash_attention") is False else []
 
 
-def _blanks(record: Record, degrees: _Degrees) -> list[str]:
-    """Blank columns that a rule fills and that change the price."""
+def _blanks(record: Record, published: bool, degrees: _Degrees) -> list[str]:
+    """Blank columns that a rule fills and that change the price.
+
+    The interleaving of a row's own recipe is no rule; of its recompute a part alone is priced.
+    """
     found = [c for c in ("micro_batch_seqs", "global_batch_seqs", "recompute") if not record.said(c)]
-    found += ["vpp"] if degrees.pipeline > 1 and not record.said("vpp") else []
+    found += ["vpp"] if degrees.pipeline > 1 and not record.said("vpp") and not published else []
     found += ["sp"] if degrees.tensor > 1 and not record.said("sp") else []
     return found + ([] if record.said("precision") else ["precision"])
 
 
-def _choices(record: Record, layers: int, degrees: _Degrees) -> Iterator[tuple[int, int, str]]:
+def _choices(
+    record: Record, recipe: Recipe | None, layers: int, degrees: _Degrees
+) -> Iterator[tuple[int, int, str]]:
     """(micro-batch, chunks, recompute) of each reading."""
     micro, chunks, stages = record.integer("micro_batch_seqs"), record.integer("vpp"), degrees.pipeline
     if not micro and stages > 1 and "torchtitan" in record.text("framework").lower():
@@ -182,11 +189,14 @@ def _choices(record: Record, layers: int, degrees: _Degrees) -> Iterator[tuple[i
     recompute = record.word("recompute")
     if recompute and recompute not in RECOMPUTES:
         raise Refused("unreadable", f"recompute = {shorten(recompute)} is not known")
-    recipe = any(word in record.text("framework").lower() for word in ("nemo", "bridge"))
+    tuned = any(word in record.text("framework").lower() for word in ("nemo", "bridge"))
+    usual = [recipe.recompute] if recipe else ["none"] if tuned else RECOMPUTES
+    if recipe and not chunks and int(recipe.cells["pp"] or 1) == stages:
+        chunks = int(recipe.cells["vpp"] or 1)
     yield from product(
         [micro] if micro else MICRO_BATCHES,
         [chunks] if chunks else _interleavings(record, layers, stages),
-        [recompute] if recompute else ["none"] if recipe else RECOMPUTES,
+        [recompute] if recompute else usual,
     )
 
 

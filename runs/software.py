@@ -15,7 +15,10 @@ from ..models.recipe import losses
 from ..models.stack import stack_names
 from ..models.strategy import BackendName, GradientDtype
 from .facts import facts
+from .recipes import Recipe, recipe_of
 from .record import Record
+
+FAMILY = "megatron-bridge-moe"
 
 
 class Rule(Frozen):
@@ -45,6 +48,8 @@ class Rule(Frozen):
     """Type in which 16-bit runs keep gradients where the row leaves it blank; None: the backend's."""
     master_weights: bool = True
     """Whether 16-bit weights have an fp32 copy."""
+    recipes: bool = False
+    """Whether published recipes say more of the stack (`recipes`)."""
     reason: str
 
     def holds(self, record: Record) -> bool:
@@ -74,6 +79,10 @@ class Software(Frozen):
     gradients: GradientDtype | None
     master_weights: bool
     stand_ins: tuple[str, ...]
+    recipe: Recipe | None = None
+    """The published recipe that fills blank columns."""
+    own_recipe: bool = False
+    """Whether that is the row's own: its layout, in its release."""
 
 
 @cache
@@ -85,7 +94,9 @@ def rules() -> tuple[Rule, ...]:
 def software_of(record: Record) -> Software:
     """The software of a row; the last rule holds for any."""
     rule = next(rule for rule in rules() if rule.holds(record))
-    stack, stack_note = _first(rule.stacks, tuple(stack_names()), "stack")
+    recipe, away = recipe_of(record) if rule.recipes else (None, 0)
+    stacks, notes = _by_recipe(recipe, away) if recipe else (rule.stacks, ())
+    stack, stack_note = _first(stacks, tuple(stack_names()), "stack")
     loss, loss_note = _first(rule.losses, tuple(losses()), "loss")
     return Software(
         rule=rule.name,
@@ -94,8 +105,16 @@ def software_of(record: Record) -> Software:
         loss_kernel=loss,
         gradients=rule.gradients,
         master_weights=rule.master_weights,
-        stand_ins=stack_note + loss_note,
+        stand_ins=notes + stack_note + loss_note,
+        recipe=recipe,
+        own_recipe=recipe is not None and not away,
     )
+
+
+def _by_recipe(recipe: Recipe, away: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The stack that a recipe names, and a note that says how near the recipe is."""
+    near = "its own" if not away else f"{away} steps away"
+    return (f"{FAMILY}-{recipe.switches}", f"{FAMILY}-alltoall"), (f"recipe {recipe.name}, {near}",)
 
 
 def _first(wanted: tuple[str, ...], known: tuple[str, ...], what: str) -> tuple[str, tuple[str, ...]]:

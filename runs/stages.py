@@ -73,7 +73,7 @@ def stages_of(
     """The stages of a row whose stages hold `held` layers."""
     partly = stack.backend == "fsdp" or _PARTLY.search(record.notes)
     share = whole_share(record) if recompute == "selective" and partly else None
-    known = stack.selective_set in ("op", "op-eager", "core")
+    known = stack.selective_set in ("op", "op-eager", "core", "mla-up")
     by_op = recompute == "selective" and known and share is None
     whole = 1.0 if recompute == "full" else share or 0.0
     return tuple(

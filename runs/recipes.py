@@ -1,0 +1,117 @@
+"""The recipe of a run of Megatron-Bridge: settings that its tables of results leave out.
+
+``catalogue/bridge_recipes.csv`` has the recipes of all releases (``scripts/bridge_recipes.py`` writes it).
+Rule: of the recipes of the row's model, card and precision (the model goes first, then the card) the one with
+the fewest steps away: degrees of layout (tp, pp, vpp, cp, ep, micro-batch) that differ from its columns,
+and releases between. Ties: the nearer layout, the same batch, the nearer number of cards. It gives the
+exchange of tokens, its overlap, the CUDA graphs of a row with experts, and blank `vpp` and `recompute`; the
+notes of a job say which recipe and how near.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+from .facts import facts
+from .record import Record
+
+RELEASES = ("25.09", "25.11", "26.02", "26.02.01", "26.04", "26.04.01", "26.06", "26.06.01", "26.08")
+_RELEASE = re.compile(r"release (\d\d\.\d\d(?:\.\d\d)?)")
+_CARD = re.compile(r"GB[23]00|B[23]00|H100|VR200|R100", re.IGNORECASE)
+_PRECISIONS = {"fp8": "fp8cs", "mxfp8": "fp8mx", "": "bf16"}
+_SHAPE = ("layers", "hidden", "experts")
+_DEGREES = ("tp", "pp", "vpp", "cp", "ep", "micro_batch_seqs")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One line of the table."""
+
+    cells: dict[str, str]
+
+    @property
+    def name(self) -> str:
+        """What it is for, as said in notes."""
+        words = (self.cells[key] for key in ("model", "gpu", "precision", "variant") if self.cells[key])
+        return f"{' '.join(words)} of {self.cells['releases'].split()[0]}"
+
+    def differs(self, record: Record) -> int:
+        """Degrees in which its layout is not the row's, of those that the row says."""
+        said = [key for key in _DEGREES if record.integer(key)]
+        return sum(record.integer(key) != int(self.cells[key] or 1) for key in said)
+
+    def distance(self, release: str) -> int:
+        """Releases between its nearest one and `release`; one that is not known is the last."""
+        here = _place(release)
+        return min(abs(_place(word) - here) for word in self.cells["releases"].split())
+
+    @property
+    def switches(self) -> str:
+        """The name of its software stack behind the family's: exchange, overlap, graphs.
+
+        Experts run in one grouped kernel where the whole step is one graph.
+        """
+        scope = self.cells["graph_scope"].split()
+        graphs = {
+            "full_iteration": "step",
+            "transformer_engine": "attention" if "attn" in scope else "router",
+        }
+        words = [
+            self.cells["exchange"] or "alltoall",
+            "overlap" if self.cells["overlap"] else "",
+            graphs.get(self.cells["graphs"], ""),
+            "attention8" if self.cells["fp8_attention"] else "",
+        ]
+        return "-".join(word for word in words if word)
+
+    @property
+    def recompute(self) -> str:
+        """`selective` where the up-projections of latent attention run again; what else does costs little."""
+        return "selective" if "mla_up_proj" in self.cells["recompute_modules"].split() else "none"
+
+
+def _place(release: str) -> int:
+    return RELEASES.index(release) if release in RELEASES else len(RELEASES) - 1
+
+
+@cache
+def recipes() -> tuple[Recipe, ...]:
+    """All recipes with experts that pretrain."""
+    file = resources.files(__package__ or "shardwise.runs").joinpath("catalogue", "bridge_recipes.csv")
+    lines = csv.DictReader(file.read_text(encoding="utf-8").splitlines())
+    kept = [line for line in lines if line["task"] == "pretrain" and int(line["ep"] or 1) > 1]
+    return tuple(Recipe(line) for line in kept if line["variant"] != "large_scale")
+
+
+def recipe_of(record: Record) -> tuple[Recipe, int]:
+    """The nearest recipe of a row with experts, and how far it is: 0 its own layout in its own release."""
+    said = _RELEASE.search(record.notes)
+    release = said[1] if said else RELEASES[-1]
+    found = _CARD.search(record.text("gpu"))
+    card, word = found[0].lower() if found else "", record.word("precision")
+    mine = (_model(record), card, _PRECISIONS.get(word, word))
+
+    def order(recipe: Recipe) -> tuple[int, ...]:
+        away = [
+            recipe.cells[key] != value for key, value in zip(("model", "gpu", "precision"), mine, strict=True)
+        ]
+        differs, distance = recipe.differs(record), recipe.distance(release)
+        batch = recipe.cells["global_batch_seqs"] != record.text("global_batch_seqs")
+        cards = abs(int(recipe.cells["gpus"] or 1) - (record.integer("gpus") or 1))
+        return *away, differs + distance, differs, batch, cards
+
+    best = min(recipes(), key=order)
+    return best, sum(order(best)[:4])
+
+
+@cache
+def _models() -> dict[tuple[int, ...], str]:
+    return {tuple(entry[key] for key in _SHAPE): entry["name"] for entry in facts("recipes")["models"]}
+
+
+def _model(record: Record) -> str:
+    return _models().get(tuple(record.integer(key) or 0 for key in _SHAPE), "")
