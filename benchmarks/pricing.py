@@ -13,7 +13,7 @@ from itertools import product
 
 import numpy as np
 
-from shardwise.costs.columns import Counts, Ints, Strategies, code
+from shardwise.costs.columns import Counts, Ints, Strategies, code, usual_schedules
 from shardwise.costs.price import Prices, price_columns
 from shardwise.hardware import Cluster
 from shardwise.models import Training, Transformer
@@ -58,6 +58,7 @@ def rows(number: int, batch: int) -> tuple[Strategies, Ints]:
         "reshard_after_forward": 0 * one,
         "gradient_accumulation_steps": np.maximum(batch // data // chosen["micro_batch_size"], 1),
     }
+    chosen["pipeline_schedule"] = usual_schedules(chosen["pipeline_parallel"], chosen["virtual_pipeline"])
     coded = {name: one * code(name, word) for name, word in words.items()}
     return Strategies(**{**chosen, **rest, **coded}), full
 

@@ -87,7 +87,9 @@ def _text(found: FieldText | TermText) -> str:
     ]
     if found.default != COMPUTED:
         lines.append(paragraph(f"default: {found.default}", "  ", "    "))
-    if found.values:
+    if any(": " in value for value in found.values):
+        lines += [paragraph(value, "  ", "    ") for value in found.values]
+    elif found.values:
         lines.append(paragraph(f"values: {', '.join(found.values)}", "  ", "    "))
     if found.names:
         called = ", ".join(f"{tool} {word}" for tool, word in found.names.items())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..models import Strategy, Training, Transformer
+from ..models.schedule import usual_schedule
 from ..models.work import parameters
 from ..plans import MemoryReport, Request
 from ..plans.quantity import gib, gibs
@@ -121,6 +122,9 @@ def knobs(strategy: Strategy) -> list[str]:
         words.append(f"hpZ {strategy.secondary_shard_group_size}")
     if strategy.virtual_pipeline > 1:
         words.append(f"virtual pipeline {strategy.virtual_pipeline}")
+    usual = usual_schedule(strategy.pipeline_parallel, strategy.virtual_pipeline)
+    if strategy.pipeline_schedule != usual:
+        words.append(f"schedule {strategy.pipeline_schedule}")
     words += [
         f"micro-batch {strategy.micro_batch_size}",
         f"accumulation {strategy.gradient_accumulation_steps}",

@@ -17,6 +17,7 @@ from .law import law
 from .layout import Layout
 from .needed import ALL_NEEDED, Needed
 from .once import once
+from .schedule import plain
 from .terms import Note, Term, kib
 
 _SAVED = Note(
@@ -24,6 +25,7 @@ _SAVED = Note(
     "arXiv 2205.05198 section 4; FSDP memory oracle (exact)",
     "D",
 )
+_WAITING = Note("what was run again, until the backward for weights", "arXiv 2401.10241 section 2.2", "D")
 _LIVE = Note(
     "T (1.5 A - 0.5 scores); A the saved set of the largest layer",
     "FSDP memory oracle: the layer run again and its gradients; slope of ml_engineering-005..012",
@@ -201,10 +203,20 @@ def activation_terms(layout: Layout, moment: str) -> list[Term]:
         ),
         _pipe_buffers(layout, 2.0 * hidden),
     ]
+    terms += _waiting(layout, saved)
     terms.append(_gathered_sequence(layout, moment))
     if moment == "forward":
         return [*terms, Term("embedding_output", "stage", _INPUT, kib(first=hidden))]
     return [*terms, _live_layer(layout, saved), _ring(layout)]
+
+
+def _waiting(layout: Layout, saved: Saved) -> list[Term]:
+    """What recompute spares comes back for chunks that wait for their backward for weights."""
+    if plain(layout.strategies):
+        return []
+    full = np.maximum(saved.plain - saved.full, 0.0)
+    part = np.maximum(saved.plain - saved.selective, 0.0)
+    return [Term("activations", "waiting", _WAITING, kib(full=full, selective=part))]
 
 
 def _live_layer(layout: Layout, saved: Saved) -> Term:

@@ -13,7 +13,13 @@ from .adapter_work import adapter_units
 from .buffers import buffer_terms
 from .columns import Bools, Ints
 from .host import host_terms
-from .kernels import LayerSeconds, at_least, embedding_seconds, head_seconds
+from .kernels import (
+    LayerSeconds,
+    at_least,
+    embedding_seconds,
+    head_seconds,
+    head_weight_seconds,
+)
 from .law import law
 from .layout import Layout
 from .logits import logits_terms
@@ -23,6 +29,7 @@ from .overlap import (
     expert_term,
     first_gather_raw_term,
     first_gather_term,
+    paired_term,
     pipeline_term,
     replica_term,
     sharded_raw_term,
@@ -45,6 +52,8 @@ MOMENTS = ("forward", "backward", "gradients", "step")
 _COMPUTE = Note("G gemm + A attention + M memory, forward and backward", "measured curves", "M", "s")
 _AGAIN = Note("the forward of a recomputed layer, or its dropped part", "arXiv 2205.05198", "P", "s")
 _HOST = Note("host_added_seconds a layer and micro-batch", "regression of 2026-11", "M", "s")
+_WEIGHT = Note("products of the gradients of weights", "arXiv 2401.10241 section 2", "D", "s")
+_FORWARD = Note("the forward pass; half of what both passes talk", "arXiv 2401.10241 section 2", "A", "s")
 _ADD = Note("GA 10 N / HBM a micro-batch", "regression of 2026-11", "M", "s")
 _FIXED = Note("fixed_seconds a step", "regression of 2026-11", "M", "s")
 
@@ -142,8 +151,33 @@ class Book:
             pipeline_term(layout),
             sharded_term(layout, work),
             parameter_copy_term(layout, work),
+            paired_term(layout, work),
             *reference_time(layout, work),
         ]
+
+    @cached_property
+    def weight(self) -> list[Term]:
+        """Time of a chunk that gradients of weights take: it may run apart from the backward for inputs."""
+        layout = self.timed
+        own = ns(layer=self.work.weight, last=head_weight_seconds(layout))
+        chunks = layout.strategies.virtual_pipeline
+        return [spread(t, chunks) for t in (Term("compute", "chunk", _WEIGHT, own), self._accumulation())]
+
+    @cached_property
+    def forward(self) -> list[Term]:
+        """Time of a chunk's forward: its work, and half of what both passes talk and wait."""
+        layout, work = self.timed, self.work
+        share = law("forward_share")
+        own = ns(
+            layer=work.forward, first=share * embedding_seconds(layout), last=share * head_seconds(layout)
+        )
+        talked = [
+            self._host_overhead(), tensor_term(layout), context_term(layout, work), expert_term(layout, work),
+            pipeline_term(layout), sharded_term(layout, work),
+        ]  # fmt: skip
+        halves = [_once_forward(term) for term in talked]
+        chunks = layout.strategies.virtual_pipeline
+        return [spread(term, chunks) for term in (Term("compute", "chunk", _FORWARD, own), *halves)]
 
     @cached_property
     def tail(self) -> list[Term]:
@@ -197,6 +231,12 @@ class Book:
                 last=layout.trained.last * each,
             ),
         )
+
+
+def _once_forward(term: Term) -> Term:
+    """Half of a term without what recompute repeats, which is the backward's."""
+    kept = {name: value for name, value in term.coefficients.items() if name not in ("full", "selective")}
+    return Term(term.name, term.per, term.note, kept).scaled(term.name, 0.5, _FORWARD)
 
 
 def spread(term: Term, chunks: Ints) -> Term:

@@ -13,6 +13,7 @@ from ..inputs import InputError, nearest
 from ..inputs.record import dataclass
 from ..models.backend import backend
 from ..models.recipe import losses
+from ..models.schedule import SCHEDULES
 from ..models.stack import stack_names
 from ..models.strategy import (
     BACKENDS,
@@ -37,6 +38,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "offload_optimizer": PLACES,
     "offload_params": PLACES,
     "rank_order": RANK_ORDERS,
+    "pipeline_schedule": SCHEDULES,
 }
 """Columns that hold words: the column carries the index into this tuple."""
 
@@ -66,6 +68,14 @@ def code(column: str, word: str) -> int:
     return known.index(word)
 
 
+def usual_schedules(stages: Ints, chunks: Ints) -> Ints:
+    """Codes of the schedules that run where nothing else is said (`usual_schedule`)."""
+    chunked = np.where(
+        chunks > 1, code("pipeline_schedule", "interleaved"), code("pipeline_schedule", "1f1b")
+    )
+    return np.where(stages > 1, chunked, code("pipeline_schedule", "none"))
+
+
 @dataclass(frozen=True)
 class Strategies:
     """Equal-length columns named as the fields of `Strategy`, without the stages."""
@@ -92,6 +102,7 @@ class Strategies:
     offload_optimizer: Ints
     offload_params: Ints
     rank_order: Ints
+    pipeline_schedule: Ints
 
     def __post_init__(self) -> None:
         if len({len(getattr(self, name)) for name in NAMES}) > 1:

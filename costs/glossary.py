@@ -8,8 +8,6 @@ from functools import cache
 from math import prod
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ..hardware import Cluster
 from ..inputs import Frozen, InputError, nearest
 from ..models.backend import backend
@@ -160,7 +158,7 @@ def _groups(words: str) -> dict[str, Group]:
     strategy = _strategy(example, model.layers)
     columns = Strategies.of([strategy])
     book = Book(Layout(model, training, cluster, columns))
-    frame = Frame.of(Counts.of([strategy], model.kind_of_layer), np.array([1]), book.layout.in_flight)
+    frame = Frame.of(Counts.of([strategy], model.kind_of_layer), book.layout)
     found = {moment: Group(book.memory[moment], frame, _KIB) for moment in MOMENTS}
     sent = [term for terms, _ in traffic_terms(book.timed).values() for term in terms] + book.uplink
     return found | {

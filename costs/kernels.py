@@ -70,7 +70,8 @@ def memory_seconds(layout: Layout, block: Block) -> Floats:
 class LayerSeconds:
     """Seconds of one layer for one micro-batch, (n, kinds), without communication.
 
-    `selective` and `full` are what the backward repeats under each kind of recompute.
+    `selective` and `full` are what the backward repeats under each kind of recompute, `weight` what of it
+    are gradients of weights.
     """
 
     forward: Floats
@@ -78,6 +79,7 @@ class LayerSeconds:
     selective: Floats
     full: Floats
     attention: Floats
+    weight: Floats
 
     def take(self, rows: Ints) -> LayerSeconds:
         """The seconds of some rows."""
@@ -91,12 +93,12 @@ class LayerSeconds:
         parts = [
             _one_kind(layout, block, shares, again_made[:, kind]) for kind, block in enumerate(layout.blocks)
         ]
-        return cls(*(np.stack([part[i] for part in parts], axis=1) for i in range(5)))
+        return cls(*(np.stack([part[i] for part in parts], axis=1) for i in range(6)))
 
 
 def _one_kind(
     layout: Layout, block: Block, shares: Shares, unpacked: Floats
-) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+) -> tuple[Floats, Floats, Floats, Floats, Floats, Floats]:
     """A frozen weight has a product for the gradient of its input, none for its own."""
     hidden = layout.transformer.hidden_size
     gemm = stack_constant(layout, "gemm_factor")
@@ -116,9 +118,10 @@ def _one_kind(
     products = (1.0 + shares.attention) * attended + (1.0 + trained) * fed
     work = products + 2.0 * (memory + thin) + sums + unpacked + scale * core_back
     backward = at_least(work, law("host_backward_floor") * floor)
+    weight = backward * (shares.attention * attended + trained * fed + thin) / work
     part = again(layout, "products") * (attended + beside) + again(layout, "feed_forward") * fed
     part = part + again(layout, "core") * scale * core + again(layout, "memory") * memory
-    return forward, backward, np.minimum(part, forward), forward, scale * core
+    return forward, backward, np.minimum(part, forward), forward, scale * core, weight
 
 
 def _unbalanced(layout: Layout) -> Floats:
@@ -130,6 +133,17 @@ def _unbalanced(layout: Layout) -> Floats:
 def at_least(work: Floats, floor: Floats) -> Floats:
     """A soft maximum of device and host time: (work^4 + floor^4)^(1/4), by square roots alone."""
     return np.sqrt(np.sqrt(work**4 + floor**4))
+
+
+def head_weight_seconds(layout: Layout) -> Floats:
+    """Seconds of the head's product for the gradient of its weights, of those in `head_seconds`."""
+    entries, share = (
+        layout.vocabulary / layout.tensor,
+        trained_shares(layout.training, layout.transformer).head,
+    )
+    hidden = np.full_like(layout.tokens, layout.transformer.hidden_size)
+    one = product_seconds(layout, layout.tokens, entries, hidden, linear=False)
+    return share * one * stack_constant(layout, "gemm_factor")
 
 
 def head_seconds(layout: Layout) -> Floats:

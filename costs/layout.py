@@ -15,6 +15,7 @@ from ..models.training import Training
 from ..models.transformer import Block, Transformer
 from .columns import Floats, Ints, Strategies
 from .portion import Cut, Portion, Whole, portions
+from .schedule import chunks_held
 
 
 @dataclass(frozen=True)
@@ -263,14 +264,10 @@ class Layout:
 
     @cached_property
     def in_flight(self) -> Ints:
-        """Chunks in flight on each stage, (n, longest pipeline).
+        """Chunks in flight on each stage, (n, longest pipeline), by schedule (`models.schedule.Held`)."""
+        return chunks_held(self.strategies, "in_flight")
 
-        1F1B min(m, p - i); interleaved min(m v, (v-1) p + 2 (p - i - 1) + 1) (arXiv 2205.05198).
-        """
-        s = self.strategies
-        p, v = s.pipeline_parallel[:, None], s.virtual_pipeline[:, None]
-        stage = np.arange(int(s.pipeline_parallel.max(initial=1)))[None, :]
-        one = p - stage
-        many = (v - 1) * p + 2 * (p - stage - 1) + 1
-        most = s.gradient_accumulation_steps[:, None] * v
-        return np.clip(np.where(v == 1, one, many), 1, most)
+    @cached_property
+    def waiting(self) -> Ints:
+        """Chunks in flight whose backward for weights alone is left, (n, longest pipeline)."""
+        return chunks_held(self.strategies, "waiting")

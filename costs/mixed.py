@@ -12,9 +12,10 @@ from ..inputs import InputError
 from ..models.strategy import Strategy
 from ..models.training import Training
 from ..models.transformer import Transformer
+from .columns import Strategies
 from .ledger import Ledger, StageEntry
 from .price import price
-from .schedule import step
+from .schedule import plain, step
 
 BOUNDARY = "pipeline_comm"
 """The term of a link between stages: where pools differ, the slowest of their networks carries it."""
@@ -40,6 +41,9 @@ def _mixed(transformer: Transformer, training: Training, cluster: Cluster, strat
     if any(part is None for part in alike):
         reason = "its pools have machines of different sizes that one another's cards do not fill"
         raise InputError("cluster.pool", cluster.gpus, "cluster", reason)
+    if not plain(Strategies.of([strategy])):
+        field, reason = "strategy.pipeline_schedule", "is not priced over pools of several kinds"
+        raise InputError(field, strategy.pipeline_schedule, "strategy", reason, legal=["1f1b", "interleaved"])
     bare = strategy.model_copy(
         update={"stages": tuple(s.model_copy(update={"device": None}) for s in strategy.stages)}
     )

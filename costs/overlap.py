@@ -17,6 +17,7 @@ from .kernels import LayerSeconds
 from .law import law
 from .layout import Group, Layout
 from .once import once
+from .schedule import pairs_passes
 from .stacks import stack_constant, stack_has
 from .states import has_secondary
 from .terms import Note, Term, ns
@@ -37,6 +38,12 @@ _TENSOR = Note(
 )
 _CONTEXT = Note("max(comm / c, comm - attention)", "Megatron Bridge performance guide", "P", "s")
 _EXPERT = Note("0.4 x 4 all-to-all", "regression on MoE rows", "M", "s")
+_PAIRED = Note(
+    "max(compute + 0.18 min(comm, compute), comm) - compute under DualPipe",
+    "arXiv 2412.19437 section 3.2.1; untested by any run",
+    "D",
+    "s",
+)
 _PIPE = Note("0.54 x 2 p2p a chunk", "regression of 2026-11", "M", "s")
 _SHARDED = Note("max(compute + 0.18 min(comm, compute), comm) - compute", "FSDP prefetch", "M", "s")
 _FIRST = Note(
@@ -96,12 +103,9 @@ def context_term(layout: Layout, work: LayerSeconds) -> Term:
     return Term("context_comm", "chunk", _CONTEXT, ns(layer=3.0 * one, full=one))
 
 
-def expert_term(layout: Layout, work: LayerSeconds) -> Term:
-    """Dispatch and combine, forward and backward.
-
-    Between islands and inside one the slower counts. Beside the compute of another micro-batch what slows
-    or outlasts it shows, else the law's share of it.
-    """
+@once
+def exchange_seconds(layout: Layout) -> Floats:
+    """Dispatch and combine of a layer, both passes, (n, kinds): the slower between and inside islands."""
     group = layout.expert_group
     inner = Group(np.minimum(group.size, group.per_island), group.per_island, np.zeros_like(group.level))
     columns = []
@@ -109,12 +113,35 @@ def expert_term(layout: Layout, work: LayerSeconds) -> Term:
         copies = seconds(layout, "all_to_all", dispatched_bytes(layout, block, group.size), inner)
         away = seconds(layout, "all_to_all", dispatched_bytes(layout, block, group.islands), group)
         columns.append(np.where(group.islands > 1, np.maximum(copies, away), copies))
-    whole = 4.0 * _kinds(columns)
+    return 4.0 * _kinds(columns)
+
+
+def expert_term(layout: Layout, work: LayerSeconds) -> Term:
+    """Dispatch and combine, forward and backward.
+
+    Beside the compute of another micro-batch what slows or outlasts it shows, else the law's share of it.
+    """
+    whole = exchange_seconds(layout)
     hidden = stack_has(layout, "exchange_overlapped", True)[:, None]
     beside_work = beside(work.forward + work.backward, whole)
     layer = np.where(hidden, beside_work, law("expert_exposed") * whole)
     part = again(layout, "expert")[:, None] * layer / 2.0
     return Term("expert_comm", "chunk", _EXPERT, ns(layer=layer, full=layer / 2.0, selective=part))
+
+
+def paired_term(layout: Layout, work: LayerSeconds) -> Term:
+    """What a schedule that runs a forward beside a backward hides more of the exchange of tokens.
+
+    Each of the two talks while the other computes: all of the exchange beside all of a layer's work shows as
+    any communication beside compute does.
+    """
+    paired = pairs_passes(layout.strategies)
+    if not paired.any():
+        return Term("expert_comm", "chunk", _PAIRED, {})
+    usual = expert_term(layout, work).coefficients["layer"] / 1e9
+    shown = beside(work.forward + work.backward, exchange_seconds(layout))
+    hidden = np.where(paired[:, None], np.minimum(shown - usual, 0.0), 0.0)
+    return Term("expert_comm", "chunk", _PAIRED, ns(layer=hidden))
 
 
 def pipeline_term(layout: Layout) -> Term:

@@ -22,7 +22,7 @@ from .interval import peak_interval
 from .law import law
 from .layout import Group, Layout
 from .ledger import Ledger, StageEntry
-from .schedule import Step, step
+from .schedule import Passes, Step, plain, step
 from .states import fixed_recipe_of, recipe_of
 from .terms import Frame, add_up, by_name
 from .traffic import ACTIVATION_BYTES, traffic_terms
@@ -38,9 +38,7 @@ class Prices:
     @cached_property
     def frame(self) -> Frame:
         """Masks and multiples of the stages."""
-        s = self.book.layout.strategies
-        width = self.counts.held.shape[1]
-        return Frame.of(self.counts, s.virtual_pipeline, self.book.layout.in_flight[:, :width])
+        return Frame.of(self.counts, self.book.layout)
 
     @cached_property
     def passes(self) -> Ints:
@@ -64,7 +62,15 @@ class Prices:
         """Step time and its composition."""
         chunk = add_up(self.book.chunk, self.frame)
         tail = add_up(self.book.tail, self.frame)
-        return step(chunk, tail, self.counts.held, self.passes)
+        return step(chunk, tail, self.counts.held, self.passes, self.made_of)
+
+    @cached_property
+    def made_of(self) -> Passes | None:
+        """The parts of each chunk, where a schedule asks for them."""
+        s = self.book.layout.strategies
+        if plain(s):
+            return None
+        return Passes(s, add_up(self.book.forward, self.frame), add_up(self.book.weight, self.frame))
 
     @cached_property
     def host_node_kib(self) -> Ints:

@@ -55,7 +55,7 @@ def fragmentation_terms(layout: Layout, allocated: Sequence[Term]) -> list[Term]
 
 def _holes(term: Term, share: Floats) -> dict[str, Ints]:
     pieces = dict(term.coefficients)
-    if term.name == "activations":
+    if term.name == "activations" and "layer" in pieces:
         pieces["full"] = -pieces["layer"]
     return {
         piece: ceil(value * (share[:, None] if value.ndim == 2 else share)) for piece, value in pieces.items()

@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ..inputs.record import dataclass
 from .columns import Bools, Counts, Ints
+from .schedule import placed
 
-Per = Literal["chunk", "stage", "flight"]
-"""What a coefficient counts: one chunk once, the whole stage, or every chunk in flight."""
+if TYPE_CHECKING:
+    from .layout import Layout
+
+Per = Literal["chunk", "stage", "flight", "waiting"]
+"""What a coefficient counts: one chunk once, the whole stage, every chunk in flight, or those of them that
+wait for their backward for weights."""
 
 PIECES = ("fixed", "first", "last", "layer", "full", "selective", "offloaded")
 """`fixed` stands on every stage, `first` and `last` on those stages; the rest multiply counts."""
@@ -81,16 +86,21 @@ class Frame:
 
     counts: Counts
     chunks: Ints
-    in_flight: Ints
+    held_chunks: dict[Per, Ints]
+    """Chunks in flight and of them those that wait, (n, stages)."""
     first: Bools
     last: Bools
+    both: Bools
+    """Rows whose stages each hold those of the same place from the other end too, (n,)."""
     known: dict[int, tuple[Sequence[Term], Ints]] = field(default_factory=dict, repr=False, compare=False)
     """Values already asked for, by the identity of the list of terms, which is kept with them."""
 
     @cached_property
     def whole(self) -> bool:
-        """Whether the chunks of every stage hold the same whole number of layers of each kind."""
+        """Whether the chunks of every stage hold the same whole number of layers of each kind, once."""
         parts = (self.counts.layer, self.counts.full, self.counts.selective)
+        if self.both.any():
+            return False
         if int(self.chunks.max(initial=1)) == 1:
             return True
         return not any((part % self.chunks[:, None, None]).any() for part in parts)
@@ -103,19 +113,30 @@ class Frame:
         return known[1]
 
     @classmethod
-    def of(cls, counts: Counts, chunks: Ints, in_flight: Ints) -> Frame:
-        """The frame of `counts`; `in_flight` is (n, stages)."""
+    def of(cls, counts: Counts, layout: Layout) -> Frame:
+        """The frame of `counts` under the strategies of `layout`."""
+        s, width = layout.strategies, counts.held.shape[1]
+        chunks: dict[Per, Ints] = {
+            "flight": layout.in_flight[:, :width],
+            "waiting": layout.waiting[:, :width],
+        }
+        return cls.placed(counts, s.virtual_pipeline, chunks, placed(s, "vee"), placed(s, "both"))
+
+    @classmethod
+    def placed(cls, counts: Counts, chunks: Ints, held: dict[Per, Ints], vee: Bools, both: Bools) -> Frame:
+        """The frame of rows laid as a V, from both ends, or else as a loop; the masks are (n,)."""
         stages = counts.held.sum(axis=1)
         index = np.arange(counts.held.shape[1])[None, :]
-        return cls(counts, chunks, in_flight, index == 0, index == (stages - 1)[:, None])
+        last = np.where(vee, 0, stages - 1)[:, None]
+        return cls(counts, chunks, held, index == 0, index == last, both)
 
 
 def evaluate(term: Term, frame: Frame) -> Ints:
     """The value of `term` on each stage, (n, stages), whole units; 0 where no stage is held.
 
     A per-stage term meets the layers of every chunk; a per-chunk term those of one (a stage's layers
-    over its chunks, rounded up); a per-flight term that as often as chunks are in flight. Offloaded
-    layers are counted over the stage in either case.
+    over its chunks, rounded up); a per-flight or per-waiting term that as often as there are such chunks.
+    Offloaded layers are counted over the stage in either case.
     """
     found: Ints = _evaluated([term.coefficients], term.per, frame)[0]
     return found
@@ -142,11 +163,29 @@ def _evaluated(parts: Sequence[Mapping[str, Ints]], per: Per, frame: Frame) -> I
     for piece in ("layer", "full", "selective"):
         layers += _weighted(getattr(counts, piece), _stacked(parts, piece, by_kind))
     total += layers if per == "stage" else -(-layers // frame.chunks[:, None])
-    if per == "flight":
-        total *= frame.in_flight
+    if per in frame.held_chunks:
+        total *= frame.held_chunks[per]
     if any("offloaded" in part for part in parts):
         total += _weighted(counts.offloaded, _stacked(parts, "offloaded", by_kind))
-    return np.where(counts.held, total, 0)
+    total = np.where(counts.held, total, 0)
+    if frame.both.any():
+        once = counts.held * _stacked(parts, "fixed", counts.held.shape[:1])[:, :, None]
+        total = np.where(frame.both[:, None], _from_both_ends(total, per, once, counts.held), total)
+    return total
+
+
+def _from_both_ends(total: Ints, per: Per, once: Ints, held: Bools) -> Ints:
+    """Values of stages that hold those of the same place from the other end too, (terms, n, stages).
+
+    A chunk's time is the mean of both, as half of the micro-batches take each; what stands `once` a card is
+    not doubled.
+    """
+    stages = held.sum(axis=1)[:, None]
+    mirror = np.clip(stages - 1 - np.arange(held.shape[1])[None, :], 0, None)
+    other = np.take_along_axis(total, np.broadcast_to(mirror, total.shape), axis=2)
+    if per == "chunk":
+        return np.where(held, -(-(total + other) // 2), 0)
+    return np.where(held, total + other - (once if per == "stage" else 0), 0)
 
 
 def _stacked(parts: Sequence[Mapping[str, Ints]], piece: str, shape: tuple[int, ...]) -> Ints:

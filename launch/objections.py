@@ -20,6 +20,9 @@ def backend_objections(strategy: Strategy, name: str) -> Iterator[Objection]:
         value = getattr(strategy, limit.axis)
         if value not in limit.values:
             yield Objection(limit.axis, value, limit.reason)
+    order, known = strategy.pipeline_schedule, facts.pipeline_schedules
+    if known and order not in ("none", *known):
+        yield Objection("pipeline_schedule", order, facts.because["pipeline_schedule"])
     yield from _data_objections(strategy, facts)
 
 

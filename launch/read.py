@@ -75,7 +75,7 @@ def _fields(client: Client, bundle: Bundle, file: Document, request: Request) ->
     if client == "megatron":
         return megatron.fields(bundle, model, cards)
     if client == "torchtitan":
-        return torchtitan.fields(bundle, file, cards)
+        return torchtitan.fields(bundle, file, cards, model.layers)
     if client == "fsdp":
         return fsdp.fields(file, model.layers)
     if client == "accelerate":

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from ..inputs import Frozen
 from .optimizer import with_optimizer, without_master
 from .recipe import Recipe, recipe, table
+from .schedule import ScheduleName
 from .strategy import BackendName, GradientDtype, Precision, Recompute, Strategy
 from .training import Optimizer, Training
 from .transformer import Block, Transformer
@@ -65,6 +66,8 @@ class Backend(Frozen):
     """Least ZeRO stage whose weights may have a second copy in a small group of ranks; 4: none."""
     offload_freedom: Freedom
     layers_freedom: Freedom
+    pipeline_schedules: tuple[ScheduleName, ...]
+    """Orders of passes it can run over several stages."""
     overlap: Overlap
     gradients_resident: bool
     """Gradients are alive through the forward pass even without accumulation."""
@@ -196,7 +199,6 @@ def derived_words(strategy: Strategy) -> dict[str, Any]:
     """Words that follow from a strategy's choices and its backend, as answers tell them."""
     return {
         "recompute": strategy.recompute,
-        "pipeline_schedule": strategy.pipeline_schedule,
         "context_parallel_kind": strategy.context_parallel_kind,
         "overlap": backend(strategy.backend).overlap.model_dump(),
     }

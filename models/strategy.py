@@ -7,6 +7,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from ..inputs import Frozen
+from .schedule import ScheduleName, misfit, usual_schedule
 
 Degree = int
 BackendName = Literal["deepspeed", "fsdp", "megatron"]
@@ -14,7 +15,6 @@ Precision = Literal["bf16", "fp16", "fp32", "fp8", "mxfp8", "nvfp4"]
 GradientDtype = Literal["bf16", "fp16", "fp32"]
 Recompute = Literal["none", "selective", "full"]
 Place = Literal["none", "cpu", "nvme"]
-Schedule = Literal["none", "1f1b", "interleaved"]
 RankOrder = Literal["tp-cp-dp-pp", "tp-cp-pp-dp"]
 
 BACKENDS: tuple[BackendName, ...] = ("deepspeed", "fsdp", "megatron")
@@ -83,7 +83,29 @@ class Strategy(Frozen):
     offload_params: Place = "none"
     rank_order: RankOrder = "tp-cp-dp-pp"
     """Innermost axis first: which ranks are neighbours."""
+    pipeline_schedule: ScheduleName = "none"
+    """Order of passes over the stages; where it is left out 1f1b, or interleaved where stages have chunks."""
     stages: tuple[Stage, ...]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _scheduled(cls, data: Any) -> Any:
+        """Fills in the schedule that the degrees ask for."""
+        if not isinstance(data, dict) or data.get("pipeline_schedule") is not None:
+            return data
+        stages, chunks = (data.get(name, 1) for name in ("pipeline_parallel", "virtual_pipeline"))
+        if not (isinstance(stages, int) and isinstance(chunks, int)):
+            return data
+        return {**data, "pipeline_schedule": usual_schedule(stages, chunks)}
+
+    @model_validator(mode="after")
+    def _runs(self) -> Self:
+        degrees = self.pipeline_parallel, self.virtual_pipeline
+        if self.pipeline_schedule != usual_schedule(*degrees):
+            reason = misfit(self.pipeline_schedule, *degrees, self.gradient_accumulation_steps)
+            if reason is not None:
+                raise ValueError(reason)
+        return self
 
     @model_validator(mode="after")
     def _stages(self) -> Self:
@@ -109,13 +131,6 @@ class Strategy(Frozen):
         if any(stage.recompute_full_layers for stage in self.stages):
             return "full"
         return "selective" if any(stage.recompute_selective_layers for stage in self.stages) else "none"
-
-    @property
-    def pipeline_schedule(self) -> Schedule:
-        """Order of passes over the stages."""
-        if self.pipeline_parallel == 1:
-            return "none"
-        return "interleaved" if self.virtual_pipeline > 1 else "1f1b"
 
     @property
     def context_parallel_kind(self) -> Literal["none", "ring"]:

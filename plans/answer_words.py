@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 from ..inputs.data import data
+from ..models.schedule import Schedule, schedules
 from .fields import FieldText
 
 COMPUTED = "computed, never set"
@@ -43,10 +44,17 @@ def answer_word(key: str) -> FieldText | None:
     if name is None:
         return None
     entry = {field: value for field, value in _texts()[name].items() if field != "printed"}
-    return FieldText(field=name, default=COMPUTED, **entry)
+    if name == "pipeline_schedule":
+        entry["values"] = tuple(_told(known) for known in schedules().values())
+    return FieldText(**{"field": name, "default": COMPUTED, **entry})
 
 
 def _prints(name: str, shown: str) -> bool:
     """Whether screens print a word so; ``*`` stands for a part that varies, and alone for itself."""
     printed = _texts()[name].get("printed", ())
     return shown in printed or any(fnmatchcase(shown, each) for each in printed if each != "*")
+
+
+def _told(known: Schedule) -> str:
+    """A schedule with its bubble and its memory."""
+    return f"{known.name}: {known.title}; bubble {known.bubble}; holds {known.memory} ({known.source})"

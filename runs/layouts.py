@@ -2,7 +2,8 @@
 
 Rules: data_parallel is cards / (tp pp cp). Blank `micro_batch_seqs` is 1, 2 or 4, but in pipelines of
 torchtitan the batch of a rank cut into as many as there are stages, its default; blank `vpp` with stages any
-whole number of chunks that divides the layers of a stage (more than 1 where the notes say "interleaved");
+whole number of chunks that divides the layers of a stage (more than 1 where the notes say "interleaved", what
+the schedule takes where framework or notes name one);
 blank `recompute` is none in runs of NVIDIA's recipes, else none, selective or full: of all these the fastest
 that fits is the row (`runs`). Blank `vpp` and `recompute` are a published recipe's where there is one
 (`recipes`). Blank `global_batch_seqs` is one micro-batch a rank. Blank `sp` is 1 from 2023
@@ -24,6 +25,7 @@ from ..hardware import Cluster
 from ..inputs import InputError, shorten
 from ..inputs.record import dataclass
 from ..models import Strategy, Training, Transformer
+from ..models.schedule import Schedule, misfit, schedules
 from ..models.stack import stack
 from ..models.strategy import BackendName
 from .arithmetic import arithmetic_of
@@ -37,6 +39,8 @@ from .ways import RowWay, way_of_row
 MICRO_BATCHES = (1, 2, 4)
 RECOMPUTES = ("none", "selective", "full")
 MOST_CHUNKS = 12
+USUAL = ("none", "1f1b", "interleaved")
+"""Schedules that follow from the number of chunks."""
 
 
 @dataclass(frozen=True)
@@ -203,10 +207,26 @@ def _choices(
 def _interleavings(record: Record, layers: int, stages: int) -> list[int]:
     if stages == 1:
         return [1]
+    named = schedule_named(record)
+    if named is not None and named.chunks != "many":
+        return [1 if named.chunks == "one" else 2]
     held = max(stage_layers(layers, stages, 1))
     found = [v for v in range(1, min(held, MOST_CHUNKS) + 1) if held % v == 0]
     several = [v for v in found if v > 1]
-    return several if "interleaved" in record.notes and several else found
+    return several if (named or "interleaved" in record.notes) and several else found
+
+
+def schedule_named(record: Record) -> Schedule | None:
+    """The schedule other than 1F1B that the framework or the first words of the notes name, None for none.
+
+    Notes begin with the schedule where a source compares several ("ZB-2p schedule, m=24").
+    """
+    said = f"{record.text('framework').lower()} {record.notes.split(',')[0].split(';')[0]}"
+    spoken = set(re.findall(r"[a-z0-9-]+", said))
+    for known in schedules().values():
+        if known.name not in USUAL and spoken & {known.name, *known.called}:
+            return known
+    return None
 
 
 def _candidate(
@@ -231,11 +251,15 @@ def _candidate(
         record, recompute, stack(str(fixed["software_stack"])), held, fixed["offload_optimizer"] == "cpu"
     )
     length = record.needed("seq_len")
+    named = schedule_named(record) if degrees.pipeline > 1 else None
+    if named is not None and (reason := misfit(named.name, degrees.pipeline, chunks, steps)):
+        raise Refused("degrees", reason)
     try:
         training = Training(global_batch_size=batch, sequence_length=length, **way.fields)
         strategy = Strategy(
             **fixed,
             virtual_pipeline=chunks,
+            pipeline_schedule=named.name if named is not None else None,
             micro_batch_size=micro,
             gradient_accumulation_steps=steps,
             stages=stages,

@@ -84,7 +84,7 @@ class Coefficients:
         fresh = np.zeros(len(s), dtype=np.bool_)
         fresh[:1] = True
         for name in NAMES:
-            if name != "virtual_pipeline":
+            if name not in ("virtual_pipeline", "pipeline_schedule"):
                 column = getattr(s, name)
                 fresh[1:] |= column[1:] != column[:-1]
         r, known = self.request, self.of_work

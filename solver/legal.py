@@ -59,6 +59,10 @@ def _axes(request: Request, known: Backend, strategy: Strategy) -> Iterator[Brea
     for limit in known.limits:
         if getattr(strategy, limit.axis) not in limit.values:
             yield Breach(rule=limit.axis, reason=limit.reason, origin=f"backend {known.name}")
+    known_orders = known.pipeline_schedules
+    if known_orders and strategy.pipeline_schedule not in ("none", *known_orders):
+        reason = f"{strategy.pipeline_schedule}: {known.because['pipeline_schedule']}"
+        yield Breach(rule="pipeline_schedule", reason=reason, origin=f"backend {known.name}")
     yield from _software(request, known, strategy)
     yield from _way(request, known, strategy)
     if known.recipe(strategy.precision, strategy.gradient_dtype, request.training) is None:

@@ -9,7 +9,7 @@ from itertools import product
 
 import numpy as np
 
-from ..costs.columns import NAMES, Ints, Strategies, code
+from ..costs.columns import NAMES, Ints, Strategies, code, usual_schedules
 from ..inputs.record import dataclass
 from ..models.backend import Backend
 from ..models.divisors import EIGHT_BIT, misaligned
@@ -153,6 +153,8 @@ class Space:
         states = np.concatenate(tables)
         columns = {name: values[each] for name, values in self.shapes.items()}
         columns |= {name: states[:, i] for i, name in enumerate(VARIANT)}
+        usual = usual_schedules(columns["pipeline_parallel"], columns["virtual_pipeline"])
+        columns["pipeline_schedule"] = usual
         return Strategies(**columns)
 
     def take(self, shapes: Ints) -> Space:

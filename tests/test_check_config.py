@@ -167,6 +167,41 @@ def test_a_torchtitan_file_is_read(tmp_path: Path) -> None:
     assert (found.recompute, found.loss_kernel) == ("full", "compiled")
 
 
+PIPED = """[training]
+local_batch_size = {local}
+seq_len = 4096
+[parallelism]
+pipeline_parallel_degree = 2
+pipeline_parallel_schedule = "{schedule}"
+{rest}
+[activation_checkpoint]
+mode = "none"
+"""
+
+
+@pytest.mark.parametrize(
+    ("word", "name", "chunks", "layers"),
+    [
+        ("1F1B", "1f1b", 1, [16, 16]),
+        ("GPipe", "gpipe", 1, [16, 16]),
+        ("Interleaved1F1B", "interleaved", 2, [16, 16]),
+        ("interleavedzerobubble", "interleaved-zb", 2, [16, 16]),
+        ("ZBVZeroBubble", "zb-v", 2, [15, 17]),
+        ("DualPipeV", "dualpipe-v", 2, [15, 17]),
+    ],
+)
+def test_a_torchtitan_pipeline_is_read(
+    tmp_path: Path, word: str, name: str, chunks: int, layers: list[int]
+) -> None:
+    """32 layers, embedding and head as one each, over two stages; under a V both stand on the first."""
+    found = read(tmp_path, t_toml=PIPED.format(schedule=word, local=16, rest=""))
+
+    assert (found.pipeline_schedule, found.virtual_pipeline) == (name, chunks)
+    assert [stage.layers for stage in found.stages] == layers
+    assert (found.data_parallel, found.micro_batch_size, found.gradient_accumulation_steps) == (8, 1, 16)
+    assert (found.zero_stage, found.reshard_after_forward) == (2, False)
+
+
 @pytest.mark.parametrize(
     ("files", "words"),
     [
@@ -181,8 +216,15 @@ def test_a_torchtitan_file_is_read(tmp_path: Path) -> None:
         ({"m_sh": MEGATRON.replace("--bf16", "--bf16 --use-megatron-fsdp")}, "not priced"),
         ({"m_sh": MEGATRON.replace("--bf16", "--num-layers 30")}, "has 32"),
         ({"m_sh": MEGATRON.replace("NODES=2", "NODES=3")}, "3 data-parallel"),
-        ({"t_toml": "[training]\nlocal_batch_size = 1\n[parallelism]\npipeline_parallel_degree = 2\n"},
-         "pipeline"),
+        ({"t_toml": PIPED.format(schedule="ZBVZeroBubble", local=8,
+                                 rest="pipeline_parallel_layers_per_stage = 17")},
+         "makes 2 chunks over 2 stages, not what zb-v runs"),
+        ({"t_toml": PIPED.format(schedule="ZBV2", local=8, rest="")}, "ZBVZeroBubble"),
+        ({"t_toml": PIPED.format(schedule="DualPipeV", local=3, rest="")}, "4 micro-batches or more"),
+        ({"t_toml": PIPED.format(schedule="1F1B", local=8, rest="pipeline_parallel_microbatch_size = 3")},
+         "does not divide"),
+        ({"t_toml": PIPED.format(schedule="1F1B", local=8, rest='pipeline_parallel_schedule_csv = "a.csv"')},
+         "names one that is"),
         ({"n_json": '{"learning": 3}'}, "no configuration"),
     ],
 )  # fmt: skip

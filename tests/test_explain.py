@@ -165,3 +165,15 @@ def test_every_printed_spelling_leads_to_its_word() -> None:
     for word, shown in spellings():
         found = answer_word(shown.replace("*", "8") if len(shown) > 1 else shown)
         assert found is not None and found.field == word, shown
+
+
+def test_schedules_are_told_with_bubble_and_memory(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each on lines of its own."""
+    assert main(["explain", "pipeline_schedule"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    for word in (
+        "zb-h1: zero bubble",
+        "bubble (p-1)(F+B-W)",
+        "holds p+1 micro-batches, twice the parameters",
+    ):
+        assert word in told

@@ -23,6 +23,7 @@ from shardwise.costs.book import MOMENTS
 from shardwise.costs.columns import NAMES, Strategies
 from shardwise.costs.terms import Note, Per, Term
 from shardwise.models import Attention, Block, FeedForward, Training
+from shardwise.models.schedule import usual_schedule
 from shardwise.plans import Request
 from shardwise.solver.bounds import can_fit, within
 from shardwise.solver.coefficients import Coefficients
@@ -141,6 +142,7 @@ def row_of(kind: Shape, data: int) -> Row:
         micro_batch_size=1,
         gradient_accumulation_steps=kind.steps,
         virtual_pipeline=kind.chunks,
+        pipeline_schedule=usual_schedule(kind.stages, kind.chunks),
     )
 
 

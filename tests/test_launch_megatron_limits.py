@@ -40,6 +40,10 @@ CANNOT: dict[str, tuple[Strategy, str]] = {
     "more ranks than heads of keys": (megatron(1, 2, **cut(4)), "tensor_parallel"),
     "stages that are not the model": (megatron(1, 8, stages=stages(2, 3)), "stages"),
     "chunks without stages": (megatron(1, 8, virtual_pipeline=2), "virtual_pipeline"),
+    "zero bubble": (
+        megatron(1, 8, gradient_accumulation_steps=2, stages=PAIR, pipeline_schedule="zb-h1"),
+        "pipeline_schedule",
+    ),
     "chunks that are not equal": (
         megatron(1, 8, virtual_pipeline=2, stages=(Stage(layers=1), Stage(layers=3))), "virtual_pipeline",
     ),

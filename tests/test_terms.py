@@ -30,7 +30,10 @@ def drawn(seed: int, whole: bool) -> tuple[list[Term], Frame]:
         }
         pieces = {name: rng.integers(-50, 99, shape) for name, shape in shapes.items() if rng.random() < 0.7}
         terms.append(Term(f"t{number}", per, NOTE, pieces))
-    return terms, Frame.of(counts, chunks, rng.integers(1, 6, (rows, stages)))
+    loop = np.zeros(rows, dtype=np.bool_)
+    return terms, Frame.placed(
+        counts, chunks, {"flight": rng.integers(1, 6, (rows, stages))}, vee=loop, both=loop
+    )
 
 
 @pytest.mark.parametrize("whole", [True, False])

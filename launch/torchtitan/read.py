@@ -7,10 +7,10 @@ from typing import Any
 from ...inputs import InputError
 from ..bundle import Bundle, Given, whole
 from ..documents import Document
+from .pipeline import pipeline_fields
 
 KINDS = {"none": "none", "full": "full", "selective": "selective"}
 UNPRICED = {
-    "parallelism.pipeline_parallel_degree": "FSDP plans have no pipeline; --to megatron has",
     "parallelism.context_parallel_degree": "FSDP plans do not split the sequence; --to megatron does",
     "parallelism.expert_parallel_degree": "FSDP plans do not move tokens between experts; --to megatron does",
 }
@@ -56,7 +56,7 @@ class Options:
         return InputError(path, value, where, reason, legal=legal)
 
 
-def fields(bundle: Bundle, file: Document, cards: int) -> dict[str, Any]:
+def fields(bundle: Bundle, file: Document, cards: int, layers: int) -> dict[str, Any]:
     """Choices by their name in `Strategy`; degrees of -1 take the cards that are left."""
     options = Options(bundle, file)
     for path, reason in UNPRICED.items():
@@ -65,14 +65,21 @@ def fields(bundle: Bundle, file: Document, cards: int) -> dict[str, Any]:
     tensor = options.number("parallelism.tensor_parallel_degree", 1)
     replicas = options.number("parallelism.data_parallel_replicate_degree", 1)
     group = options.number("parallelism.data_parallel_shard_degree", -1)
-    for path, value in (("tensor_parallel_degree", tensor), ("data_parallel_replicate_degree", replicas)):
+    stages = options.number("parallelism.pipeline_parallel_degree", 1)
+    degrees = {
+        "tensor_parallel_degree": tensor,
+        "data_parallel_replicate_degree": replicas,
+        "pipeline_parallel_degree": stages,
+    }
+    for path, value in degrees.items():
         if value < 1:
             raise options.wrong(f"parallelism.{path}", "must be at least 1", ("1",))
     if group == -1:
-        group = (bundle.world() or cards) // (tensor * replicas)
+        group = (bundle.world() or cards) // (tensor * replicas * stages)
     if group < 1:
         raise options.wrong("parallelism.data_parallel_shard_degree", "must be at least 1, or -1", ("-1",))
-    reshard = options.word("parallelism.fsdp_reshard_after_forward", "default") != "never"
+    word = options.word("parallelism.fsdp_reshard_after_forward", "default")
+    reshard = word == "always" or (word == "default" and stages == 1)
     place = "cpu" if options.switch("training.enable_cpu_offload") else "none"
     compiles = options.switch("compile.enable")
     micro, ranks = options.number("training.local_batch_size", 8), group * replicas
@@ -94,7 +101,12 @@ def fields(bundle: Bundle, file: Document, cards: int) -> dict[str, Any]:
         "recompute": _recompute(options),
     }
     total = options.number("training.global_batch_size", -1)
-    if total > 0:
+    if stages > 1:
+        found |= pipeline_fields(options, stages, layers, micro, found["recompute"])
+        if total not in (-1, micro * ranks):
+            reason = f"is priced with a pipeline as local_batch_size x ranks, {micro * ranks}"
+            raise options.wrong("training.global_batch_size", reason, (str(micro * ranks),))
+    elif total > 0:
         steps, left = divmod(total, micro * ranks)
         if left or not steps:
             reason = f"is no multiple of {micro} x {ranks} ranks"

@@ -40,6 +40,7 @@ class Row(NamedTuple):
     micro_batch_size: int
     gradient_accumulation_steps: int
     virtual_pipeline: int
+    pipeline_schedule: str
 
 
 Words = tuple[str, str, str, str, str]
@@ -90,7 +91,16 @@ def _legal(request: Request) -> Iterator[Row]:
                         for order, batch in _schedule(request, known, cut):
                             if not _whole_blocks(request, words[2], cut, batch[0], sequence):
                                 continue
-                            yield Row(*words, *cut, *shard, *place, sequence, order, *batch)
+                            yield Row(
+                                *words, *cut, *shard, *place, sequence, order, *batch, _order(cut, batch[-1])
+                            )
+
+
+def _order(cut: Degrees, chunks: int) -> str:
+    """The schedule that a pipeline of so many chunks a stage runs."""
+    if cut.pipeline == 1:
+        return "none"
+    return "1f1b" if chunks == 1 else "interleaved"
 
 
 def _software(request: Request) -> Iterator[tuple[Backend, Words]]:
