@@ -78,7 +78,7 @@ def attention_kernel(card: str | Gpu, generation: str) -> str:
 def attention_curve(card: str | Gpu, kernel: str | None = None) -> AttentionCurve:
     """Fused attention of `card` by one measured kernel (prefill, flash2, flash3, cudnn), by default flash2's.
 
-    The passes that were not measured of a kernel are derived from those that were.
+    The passes that were not measured on the nearest card with that kernel are derived from those that were.
     """
     own, data = card_of(card), facts("attention")
     mine = _attention_rows(own)
@@ -86,6 +86,8 @@ def attention_curve(card: str | Gpu, kernel: str | None = None) -> AttentionCurv
     known = {row["kernel"] for row in mine}
     if wanted not in known:
         raise InputError("kernel", wanted, "kernel", f"is not measured for {own.name}", legal=sorted(known))
+    nearest_card = next(row["gpu"] for row in mine if row["kernel"] == wanted)
+    mine = [row for row in mine if row["gpu"] == nearest_card]
     forward, both = (_speed_rows(own, mine, wanted, passes) for passes in ("forward", "forward_backward"))
     ratio, share = data["backward_flops_ratio"], data["backward_share"]
     joint = (1.0 + ratio) / (1.0 + ratio / share)

@@ -20,6 +20,7 @@ UNSEEN, PUBLISHED = DATA / "unseen_runs.csv", DATA / "published_runs.csv"
 NAME = UNSEEN.name
 MAY_NAME_IT = {
     "CHANGELOG.md",
+    "README.md",
     "benchmarks/data/README.md",
     "tests/test_benchmarks.py",
     "tests/test_published_speed.py",
