@@ -84,7 +84,8 @@ class SavedSet(Frozen):
 def saved_sets() -> dict[str, SavedSet]:
     """All saved sets by name."""
     return {
-        name: SavedSet(**entry) for name, entry in data(__package__, "catalogue", "saved_sets.json").items()
+        name: SavedSet.listed(**{**entry, "again": Again.listed(**entry["again"])})
+        for name, entry in data(__package__, "catalogue", "saved_sets.json").items()
     }
 
 

@@ -22,7 +22,7 @@ class CardFactor(Frozen):
 def card_factors() -> dict[str, CardFactor]:
     """All known factors by card."""
     return {
-        entry["gpu"]: CardFactor(**entry) for entry in data(__package__, "catalogue", "cards.json")["cards"]
+        entry["gpu"]: CardFactor.listed(**entry) for entry in data(__package__, "catalogue", "cards.json")["cards"]
     }
 
 

@@ -73,7 +73,7 @@ def residuals(what: Literal["peak", "step"] = "peak") -> dict[str, Residuals]:
     Those of step times are of runs whose source was left out of the fit.
     """
     found = data(__package__, "catalogue", f"{what}_residuals.json")
-    return {kind: Residuals(**entry) for kind, entry in found["kinds"].items()}
+    return {kind: Residuals.listed(**entry) for kind, entry in found["kinds"].items()}
 
 
 def step_kinds_of(routed: bool) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ FILES = ("law.json", "law_memory.json")
 def constants() -> dict[str, Constant]:
     """All constants by name."""
     tables = [data(__package__, "catalogue", name) for name in FILES]
-    return {name: Constant(**entry) for table in tables for name, entry in table.items()}
+    return {name: Constant.listed(**entry) for table in tables for name, entry in table.items()}
 
 
 def law(name: str) -> float:

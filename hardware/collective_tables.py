@@ -12,7 +12,7 @@ from math import log
 from typing import Any, Literal
 
 from ..inputs import InputError, nearest
-from .collective import KINDS, CollectiveCurve, Kind, bus_share, knots_of
+from .collective import KINDS, CollectiveCurve, bus_share, knots_of
 from .facts import facts
 from .gpu import Gpu
 from .host import host
@@ -54,8 +54,7 @@ def _nearest(curves: Iterable[CollectiveCurve], ranks: int) -> CollectiveCurve:
 
 def _collective_curves(own: Gpu, kind: str, link: str) -> list[CollectiveCurve]:
     """Curves of `own`, else of a stand-in with the same link."""
-    met = [curve for curve in _all_collectives() if (curve.kind, curve.link) == (kind, link)]
-    mine = [curve for curve in met if curve.gpu == own.name]
+    mine = [curve for curve in curves_of(own.name, kind) if curve.link == link]
     stand_in = facts("stand_ins")["collectives"].get(own.name)
     if mine or stand_in is None:
         return mine
@@ -63,15 +62,22 @@ def _collective_curves(own: Gpu, kind: str, link: str) -> list[CollectiveCurve]:
     same = (own.pcie_generation, own.peer_to_peer) == (other.pcie_generation, other.peer_to_peer)
     if link == "island":
         same = own.nvlink_bytes_per_s == other.nvlink_bytes_per_s
-    return [curve for curve in met if curve.gpu == stand_in] if same else []
+    return [curve for curve in curves_of(stand_in, kind) if curve.link == link] if same else []
 
 
 @cache
-def _all_collectives() -> tuple[CollectiveCurve, ...]:
-    """Measured tables, and those of cards of which large messages alone are known."""
+def curves_of(name: str, kind: str) -> tuple[CollectiveCurve, ...]:
+    """Measured tables of the card `name`, and those of cards of which large messages alone are known."""
+    rated = [row for row in facts("collectives")["rated"] if row["gpu"] == name]
+    return (*_tables(name, kind), *(_rated(row, kind) for row in rated))
+
+
+@cache
+def _tables(name: str, kind: str) -> tuple[CollectiveCurve, ...]:
+    """Measured tables of the card `name`."""
     data = facts("collectives")
-    tables = tuple(_table(row, data["message_bytes"]["value"]) for row in data["rows"])
-    return (*tables, *(_rated(row, kind, tables) for row in data["rated"] for kind in KINDS))
+    rows = [row for row in data["rows"] if (row["gpu"], row["kind"]) == (name, kind)]
+    return tuple(_table(row, data["message_bytes"]["value"]) for row in rows)
 
 
 def _table(row: dict[str, Any], message_bytes: list[float]) -> CollectiveCurve:
@@ -80,13 +86,12 @@ def _table(row: dict[str, Any], message_bytes: list[float]) -> CollectiveCurve:
     moved = [size * share for size in message_bytes]
     knots = knots_of(moved, [microseconds * 1e-6 for microseconds in row["microseconds"]])
     words = {word: row[word] for word in ("gpu", "ranks", "kind", "link", "source")}
-    return CollectiveCurve.model_validate({**words, **knots, "grade": "M"})
+    return CollectiveCurve.listed(**words, **knots, grade="M")
 
 
-def _rated(row: dict[str, Any], kind: Kind, tables: Iterable[CollectiveCurve]) -> CollectiveCurve:
+def _rated(row: dict[str, Any], kind: str) -> CollectiveCurve:
     """The table of another card at the rate measured of this one."""
-    wanted = (row["as"]["gpu"], row["as"]["ranks"], kind)
-    like = next(curve for curve in tables if (curve.gpu, curve.ranks, curve.kind) == wanted)
+    like = next(curve for curve in _tables(row["as"]["gpu"], kind) if curve.ranks == row["as"]["ranks"])
     rate = row["rates_bytes_per_s"].get(kind, row["rates_bytes_per_s"]["all_reduce"])
     words = {word: row[word] for word in ("gpu", "ranks", "link")}
     return like.at_rate(rate, row["source"]).model_copy(update=words)
@@ -106,6 +111,7 @@ def _from_link(own: Gpu, ranks: int, kind: str, link: Literal["island", "pcie"])
         rate = data["link_share"] * min(own.nvlink_bytes_per_s, peers)
         source = f"{data['link_share']} of the link ({data['link_share_source']})"
     form = data["forms"][link]
-    like = [curve for curve in _all_collectives() if (curve.gpu, curve.kind) == (form["gpu"], kind)]
-    found = _nearest(like, ranks).at_rate(rate, f"{source}; form as {form['gpu']} ({form['source']})")
+    found = _nearest(curves_of(form["gpu"], kind), ranks).at_rate(
+        rate, f"{source}; form as {form['gpu']} ({form['source']})"
+    )
     return found.model_copy(update={"gpu": own.name, "ranks": ranks, "link": link})

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 from ..inputs import InputError
-from .curves import AttentionCurve, GemmCurve
+from .curves import AttentionCurve, GemmCurve, SpeedRow
 from .facts import facts
 from .gpu import Gpu
 from .host import host
@@ -36,7 +36,7 @@ def gemm_curve(card: str | Gpu, precision: str) -> GemmCurve:
         source = row["source"] if row["gpu"] == own.name else f"as {row['gpu']}: {row['source']}"
         fresh = {"gpu": own.name, "precision": precision, "grade": "M" if measured else "A", "source": source}
         power = {"sustained_flops_per_s": _sustained(own, precision, words), **data["power_settles"]}
-        return GemmCurve.model_validate({**row, **fresh, **power, "hbm_share": data["hbm_share"]})
+        return GemmCurve.listed(**{**row, **fresh, **power, "hbm_share": data["hbm_share"]})
     raise InputError("precision", precision, "precision", f"no curve serves {own.name}")
 
 
@@ -95,16 +95,14 @@ def attention_curve(card: str | Gpu, kernel: str | None = None) -> AttentionCurv
     forward = forward or _scaled(both, 1.0 / joint, "derived from forward+backward")
     rows = forward + both
     measured = all(row["gpu"] == own.name and "derived" not in row["source"] for row in rows)
-    return AttentionCurve.model_validate(
-        {
-            "gpu": own.name,
-            "forward": [_speed_row(row) for row in forward],
-            "forward_backward": [_speed_row(row) for row in both],
-            "short_exponent": data["short_exponent"],
-            "small_head_dim": data["small_head_dim"],
-            "grade": "M" if measured else "A",
-            "source": "; ".join(sorted({f"{row['gpu']}: {row['source']}" for row in rows})),
-        }
+    return AttentionCurve.listed(
+        gpu=own.name,
+        forward=[_speed_row(row) for row in forward],
+        forward_backward=[_speed_row(row) for row in both],
+        short_exponent=data["short_exponent"],
+        small_head_dim=data["small_head_dim"],
+        grade="M" if measured else "A",
+        source="; ".join(sorted({f"{row['gpu']}: {row['source']}" for row in rows})),
     )
 
 
@@ -171,6 +169,6 @@ def _scaled(rows: list[dict[str, Any]], factor: float, note: str) -> list[dict[s
     ]
 
 
-def _speed_row(row: dict[str, Any]) -> dict[str, Any]:
+def _speed_row(row: dict[str, Any]) -> SpeedRow:
     speeds = [speed * 1e12 for speed in row["tflops_per_s"]]
-    return {"head_dim": row["head_dim"], "lengths": row["lengths"], "flops_per_s": speeds}
+    return SpeedRow.listed(head_dim=row["head_dim"], lengths=row["lengths"], flops_per_s=speeds)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import cache
 from typing import Any, Literal
 
@@ -186,7 +186,18 @@ def _plain(kind: Block) -> bool:
 def backends() -> dict[str, Backend]:
     """All backends by name."""
     return {
-        name: Backend.model_validate({"name": name, **entry}) for name, entry in table("backends").items()
+        name: Backend.listed(name=name, **{**entry, **_parts(entry)})
+        for name, entry in table("backends").items()
+    }
+
+
+def _parts(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """The parts of an entry that are objects of their own."""
+    tensor = entry["tensor_parallel"]
+    return {
+        "overlap": Overlap.listed(**entry["overlap"]),
+        "tensor_parallel": None if tensor is None else TensorParallel.listed(**tensor),
+        "limits": tuple(AxisLimit.listed(**limit) for limit in entry["limits"]),
     }
 
 

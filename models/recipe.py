@@ -48,13 +48,13 @@ def table(name: str) -> dict[str, dict[str, Any]]:
 @cache
 def recipes() -> dict[str, Recipe]:
     """All byte recipes by name."""
-    return {name: Recipe(name=name, **entry) for name, entry in table("recipes").items()}
+    return {name: Recipe.listed(name=name, **entry) for name, entry in table("recipes").items()}
 
 
 @cache
 def losses() -> dict[str, Loss]:
     """All loss kernels by name."""
-    return {name: Loss(name=name, **entry) for name, entry in table("losses").items()}
+    return {name: Loss.listed(name=name, **entry) for name, entry in table("losses").items()}
 
 
 def recipe(name: str, origin: str = "recipe") -> Recipe:

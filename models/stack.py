@@ -79,7 +79,7 @@ class Stack(Frozen):
 @cache
 def stacks() -> dict[str, Stack]:
     """All software stacks by name."""
-    return {name: Stack(name=name, **_inherited(name)) for name in table("stacks")}
+    return {name: Stack.listed(name=name, **_inherited(name)) for name in table("stacks")}
 
 
 def _inherited(name: str) -> dict[str, Any]:
