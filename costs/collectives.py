@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -10,66 +11,106 @@ from numpy.typing import NDArray
 
 from ..hardware import Cluster
 from ..hardware.catalogue import network
-from ..hardware.collective import Kind, bus_share
-from .columns import Floats
+from ..hardware.collective import CollectiveCurve, Kind, bus_share
+from ..inputs.record import dataclass
+from .columns import Bools, Floats, Ints
 from .layout import Group, Layout
 
-Rate = Callable[[Floats], Floats]
+
+@dataclass(frozen=True)
+class _Way:
+    """How a collective of one kind goes in groups of one size and place.
+
+    Inside an island or machine along a measured curve; beyond, at `rate`, with seconds to fill the levels of
+    a tree (`slope` times what the size fills) and a least latency. `share` of the full tensor is on the bus.
+    """
+
+    share: float
+    curve: CollectiveCurve | None = None
+    rate: float = 1.0
+    slope: float = 0.0
+    latency: float = 0.0
+    away: float = 1.0
+    """Part of the bus bytes that leaves the island, where it alone counts."""
+    factor: float = 1.0
+
+    @property
+    def alone(self) -> bool:
+        """Whether it is no collective at all: a group of one."""
+        return not self.share
 
 
 def seconds(layout: Layout, kind: Kind, payload: Floats, group: Group) -> Floats:
     """Seconds of one collective of `payload` bytes (the full tensor), (n,) or (n, kinds).
 
     Bus bytes W = S (n-1)/n, twice that for an all-reduce; time = W / busbw (nccl-tests convention).
-    Groups of equal size and place share one curve, so each is looked up once.
     """
-    found = np.zeros_like(payload)
     places, inverse = group.places
-    for index, (size, per_island, level) in enumerate(places):
-        if size < 2:
-            continue
-        rows = inverse == index
-        share = bus_share(kind, size)
-        one = _one(layout.cluster, kind, payload[rows] * share, size, per_island, level)
-        found[rows] = one * link_factor(layout.cluster, size > per_island)
-    return found
+    ways = [_way(layout.cluster, kind, *place) for place in places]
+    return _seconds(layout.cluster, kind, payload, ways, inverse)
 
 
 def among(cluster: Cluster, kind: Kind, payload_bytes: float, cards: int) -> float:
     """Seconds of one collective of `payload_bytes` (the full tensor) among `cards` cards of whole islands."""
     table = cluster.tiers()
     island = int(table.tiers[0].cards)
-    bus = np.array([payload_bytes * bus_share(kind, cards)])
-    one = _one(cluster, kind, bus, cards, min(cards, island), int(table.level(cards)))
-    return float(one[0]) * link_factor(cluster, cards > island)
+    way = _way(cluster, kind, cards, min(cards, island), int(table.level(cards)))
+    return float(_seconds(cluster, kind, np.array([payload_bytes]), [way], np.zeros(1, dtype=np.int64))[0])
+
+
+def _seconds(cluster: Cluster, kind: Kind, payload: Floats, ways: Sequence[_Way], which: Ints) -> Floats:
+    """Seconds of collectives of `payload` bytes, each along one of `ways`."""
+
+    def each(values: Sequence[float], rows: Bools) -> Floats:
+        """A value of each way, beside the rows that take it."""
+        found: Floats = np.array(values)[which[rows]]
+        return found[:, None] if payload.ndim == 2 else found
+
+    found = np.zeros_like(payload)
+    every = np.ones(len(which), dtype=np.bool_)
+    bus = payload * each([way.share for way in ways], every)
+    for curve in {id(way.curve): way.curve for way in ways if way.curve is not None}.values():
+        rows = np.array([way.curve is curve for way in ways])[which]
+        found[rows] = curve.seconds(bus[rows])
+    rows = np.array([way.curve is None and not way.alone for way in ways])[which]
+    if rows.any():
+        moved = bus[rows]
+        latency = each([way.latency for way in ways], rows)
+        rate = each([way.rate for way in ways], rows)
+        if kind == "all_to_all":
+            found[rows] = latency + moved * each([way.away for way in ways], rows) / rate
+        else:
+            filling = each([way.slope for way in ways], rows) * network().filled(moved)
+            found[rows] = np.where(moved > 0, np.maximum(latency, moved / rate + filling), 0.0)
+    return found * each([way.factor for way in ways], every)
+
+
+@lru_cache(maxsize=4096)
+def _way(cluster: Cluster, kind: Kind, size: int, per_island: int, level: int) -> _Way:
+    """The way of a group of `size`, `per_island` of it in each island, inside the tier `level`."""
+    if size < 2:
+        return _Way(0.0)
+    share, factor = bus_share(kind, size), link_factor(cluster, size > per_island)
+    tier = cluster.tiers().tiers[max(level, 1) if size > per_island else 0]
+    if size <= per_island:
+        return _Way(share, cluster.node.curve(size, kind, _link(cluster, size)), factor=factor)
+    if tier.name == "node":  # a ring over PCI Express was measured whole, its bridged pairs in it
+        return _Way(share, cluster.node.curve(size, kind, "pcie"), factor=factor)
+    law, node, islands = network(), cluster.node, -(-size // per_island)
+    if kind == "all_to_all":
+        rate, away = tier.bandwidth_bytes_per_s * law.all_to_all_share, (size - per_island) / (size - 1)
+        return _Way(share, rate=rate, latency=latency(size, islands), away=away, factor=factor)
+    rate = per_island * tier.bandwidth_bytes_per_s
+    if per_island > 1:
+        rate = min(rate, node.curve(per_island, kind, _link(cluster, per_island)).rate_bytes_per_s)
+    slope = float(law.level_seconds(islands, node.fabric, tier.alone_bytes_per_s))
+    slope *= 2.0 if kind == "all_reduce" else 1.0
+    return _Way(share, rate=rate, slope=slope, latency=latency(size, islands), factor=factor)
 
 
 def link_factor(cluster: Cluster, away: bool) -> float:
     """Time of traffic over the catalogue's, as the site measured it: inside an island, or `away` from it."""
     return cluster.constant(f"links/{cluster.node.gpu.name}/{'network' if away else 'island'}", 1.0)
-
-
-def _one(cluster: Cluster, kind: Kind, bus: Floats, size: int, per_island: int, level: int) -> Floats:
-    """Seconds of `bus` bytes in a group of `size`, `per_island` of it in each island."""
-    tiers = cluster.tiers().tiers
-    if size <= per_island:
-        return cluster.node.curve(size, kind, _link(cluster, size)).seconds(bus)
-    tier = tiers[max(level, 1)]
-    if tier.name == "node":  # a ring over PCI Express was measured whole, its bridged pairs in it
-        return cluster.node.curve(size, kind, "pcie").seconds(bus)
-    rate = per_island * tier.bandwidth_bytes_per_s
-    if per_island > 1:
-        curve = cluster.node.curve(per_island, kind, _link(cluster, per_island))
-        rate = min(rate, curve.rate_bytes_per_s)
-    law, node = network(), cluster.node
-    if kind == "all_to_all":
-        away = bus * (size - per_island) / (size - 1)
-        rate = tier.bandwidth_bytes_per_s * law.all_to_all_share
-        return latency(size, -(-size // per_island)) + away / rate
-    islands = -(-size // per_island)
-    ways = 2.0 if kind == "all_reduce" else 1.0
-    filling = ways * law.levels_seconds(bus, islands, node.fabric, tier.alone_bytes_per_s)
-    return np.where(bus > 0, np.maximum(latency(size, islands), bus / rate + filling), 0.0)
 
 
 def _link(cluster: Cluster, ranks: int) -> Literal["island", "pcie"]:

@@ -24,7 +24,7 @@ from .layout import Group, Layout
 from .ledger import Ledger, StageEntry
 from .schedule import Passes, Step, plain, step
 from .states import fixed_recipe_of, recipe_of
-from .terms import Frame, add_up, by_name
+from .terms import Frame, Term, add_up, by_name
 from .traffic import ACTIVATION_BYTES, traffic_terms
 
 
@@ -86,6 +86,27 @@ class Prices:
             found[rows] = blocks.max(axis=1) * cards[rows]
         return found
 
+    @cached_property
+    def traffic_bytes(self) -> dict[str, tuple[Ints, Group]]:
+        """By axis what a card of each stage sends in a step, (n, stages), and the groups it goes among."""
+        chunks, found = self.book.layout.strategies.virtual_pipeline, {}
+        for axis, (terms, group) in traffic_terms(self.book.timed).items():
+            spelled = [spread(term, chunks) if term.per == "chunk" else term for term in terms]
+            found[axis] = self._in_step(spelled), group
+        return found
+
+    @cached_property
+    def uplink_bytes(self) -> Ints:
+        """What the network cards of a machine with the busiest stage send in a step, (n,)."""
+        found: Ints = np.where(self.counts.held, self._in_step(self.book.uplink), 0).max(axis=1)
+        return found
+
+    def _in_step(self, terms: Sequence[Term]) -> Ints:
+        """Terms of a chunk as often as there are passes, and those of a stage, (n, stages)."""
+        once = [term for term in terms if term.per == "stage"]
+        each = [term for term in terms if term.per == "chunk"]
+        return add_up(once, self.frame) + add_up(each, self.frame) * self.passes[:, None]
+
 
 def price_columns(
     transformer: Transformer, training: Training, cluster: Cluster, strategies: Strategies, counts: Counts
@@ -122,7 +143,7 @@ def _ledger(prices: Prices, row: int) -> Ledger:
         host_divides=bool((layout.shard == layout.data_ranks)[row] and layout.strategies.zero_stage[row] > 0),
         host_load_kib=_host_load_kib(layout),
         traffic_bytes=_traffic(prices, row),
-        uplink_bytes=_uplink_bytes(prices, row),
+        uplink_bytes=int(prices.uplink_bytes[row]),
         usable_kib=layout.cluster.node.gpu.memory_usable_bytes // 1024,
         host_usable_kib=host_share_bytes(layout.cluster.node) // 1024,
         fragmentation_refused=law("refusal_share"),
@@ -238,22 +259,10 @@ def _hidden(prices: Prices, row: int) -> dict[str, int]:
 def _traffic(prices: Prices, row: int) -> dict[str, dict[str, int]]:
     """Bytes a card of the busiest stage sends in a step, by axis and the tier its group spans."""
     found: dict[str, dict[str, int]] = {}
-    chunks = prices.book.layout.strategies.virtual_pipeline
-    for axis, (terms, group) in traffic_terms(prices.book.timed).items():
-        once = [term for term in terms if term.per == "stage"]
-        each = [spread(term, chunks) for term in terms if term.per == "chunk"]
-        total = add_up(once, prices.frame) + add_up(each, prices.frame) * prices.passes[:, None]
+    for axis, (total, group) in prices.traffic_bytes.items():
         if (most := int(total[row].max())) > 0:
             found[axis] = {_tier(prices.book.layout, group, row): most}
     return found
-
-
-def _uplink_bytes(prices: Prices, row: int) -> int:
-    """Bytes that the network cards of a machine with the busiest stage send in a step."""
-    once = [term for term in prices.book.uplink if term.per == "stage"]
-    each = [term for term in prices.book.uplink if term.per == "chunk"]
-    total = add_up(once, prices.frame) + add_up(each, prices.frame) * prices.passes[:, None]
-    return int(np.where(prices.counts.held, total, 0)[row].max())
 
 
 def _limit_ns(layout: Layout, row: int, flops: float) -> int:

@@ -84,9 +84,17 @@ class NetworkLaw(Frozen):
         >>> round(float(network().levels_seconds(2**26, 32, "infiniband-ndr", 47.5e9)) * 1e6)
         217
         """
+        return np.asarray(self.level_seconds(nodes, fabric, nic_bytes_per_s) * self.filled(bus_bytes))
+
+    def level_seconds(self, nodes: npt.ArrayLike, fabric: str, nic_bytes_per_s: npt.ArrayLike) -> Array:
+        """`levels_seconds` of `level_bytes`."""
         hop = self.fabric(fabric).hop_seconds + self.level_chunk_bytes / np.asarray(nic_bytes_per_s)
+        return np.asarray(np.log2(np.asarray(nodes, dtype=np.float64)) * hop)
+
+    def filled(self, bus_bytes: npt.ArrayLike) -> Array:
+        """How many times `level_seconds` a size takes."""
         filled = (np.asarray(bus_bytes, dtype=np.float64) / self.level_bytes) ** self.level_growth
-        return np.asarray(np.log2(np.asarray(nodes, dtype=np.float64)) * hop * filled)
+        return np.asarray(filled)
 
     def ring_seconds(
         self, steps: npt.ArrayLike, network_steps: npt.ArrayLike, protocol: Protocol = "simple"

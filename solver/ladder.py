@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ..costs import Ledger
@@ -43,13 +43,27 @@ def ladder(request: Request, plan: Plan) -> tuple[Rung, ...]:
     found: list[Rung] = []
     below: Rung | None = None
     levers = list(_levers(request, plan))
-    ledgers = price_each([(lever.request, lever.strategy) for lever in levers])
-    for lever, ledger in zip(levers, ledgers, strict=True):
-        rung = _rung(lever, ledger, below)
-        if lever.strategy == plan.strategy or below is None or below.verdict != "fits":
-            found.append(rung)
-            below = below if lever.aside else rung
+    ledgers = _priced(levers)
+    for index, lever in enumerate(levers):
+        last = lever.strategy == plan.strategy
+        if not last and below is not None and below.verdict == "fits":
+            continue
+        rung = _rung(lever, ledgers[index] if index in ledgers else _alone(lever), below)
+        found.append(rung)
+        below = below if lever.aside else rung
     return tuple(found) if len(found) > 1 else ()
+
+
+def _priced(levers: Sequence[Lever]) -> dict[int, Ledger]:
+    """The ledgers of the levers of the plan's own job, which are priced together, by their place."""
+    own = [index for index, lever in enumerate(levers) if not lever.aside]
+    ledgers = price_each([(levers[index].request, levers[index].strategy) for index in own])
+    return dict(zip(own, ledgers, strict=True))
+
+
+def _alone(lever: Lever) -> Ledger:
+    """The ledger of a lever that changes the job or the machines."""
+    return price_each([(lever.request, lever.strategy)])[0]
 
 
 def _rung(lever: Lever, ledger: Ledger, below: Rung | None) -> Rung:
