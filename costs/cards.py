@@ -21,9 +21,8 @@ class CardFactor(Frozen):
 @cache
 def card_factors() -> dict[str, CardFactor]:
     """All known factors by card."""
-    return {
-        entry["gpu"]: CardFactor.listed(**entry) for entry in data(__package__, "catalogue", "cards.json")["cards"]
-    }
+    listed = data(__package__, "catalogue", "cards.json")["cards"]
+    return {entry["gpu"]: CardFactor.listed(**entry) for entry in listed}
 
 
 def training_factor(cluster: Cluster, precision: str) -> float | None:
