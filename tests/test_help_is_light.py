@@ -130,3 +130,14 @@ def test_a_plan_loads_what_it_needs() -> None:
         *("shardwise.solver.pools", "shardwise.solver.fragments", "shardwise.solver.clash"),
     )
     assert [name for name in needless if name in found["names"]] == []
+
+
+COUNTED = "import sys; from shardwise.cli import main; main(['--help']); print('loaded:', len(sys.modules))"
+
+
+def test_help_loads_few_modules() -> None:
+    """The command line and typer, and of other rooms what makes data classes."""
+    done = subprocess.run([sys.executable, "-c", COUNTED], capture_output=True, text=True, timeout=60)
+
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout.rpartition("loaded:")[2]) <= 190
