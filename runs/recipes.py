@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import csv
 import re
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
+from ..inputs.record import dataclass
 from .facts import facts
 from .record import Record
 
