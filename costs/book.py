@@ -197,7 +197,12 @@ class Book:
     def uplink(self) -> list[Term]:
         """Bytes of a machine's network cards: for a chunk and micro-batch, and once a step."""
         chunks = self.layout.strategies.virtual_pipeline
-        return [spread(t, chunks) if t.per == "chunk" else t for t in uplink_terms(self.timed)]
+        return [spread(t, chunks) if t.per == "chunk" else t for t in self.uplink_unspread]
+
+    @cached_property
+    def uplink_unspread(self) -> list[Term]:
+        """`uplink` with what embedding and head send whole as if a stage had one chunk."""
+        return uplink_terms(self.timed)
 
     @cached_property
     def raw_chunk(self) -> list[Term]:

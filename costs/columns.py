@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -133,6 +133,31 @@ class Strategies:
     def take(self, rows: Bools | Ints) -> Strategies:
         """The rows of a mask or of an index array."""
         return Strategies(**{name: getattr(self, name)[rows] for name in NAMES})
+
+    @property
+    def unchunked(self) -> Strategies:
+        """The rows as if each interleaved one ran 1F1B over one chunk a stage."""
+        chunked = self.is_("pipeline_schedule", "interleaved")
+        one = np.where(chunked, code("pipeline_schedule", "1f1b"), self.pipeline_schedule)
+        return replace(
+            self, virtual_pipeline=np.where(chunked, 1, self.virtual_pipeline), pipeline_schedule=one
+        )
+
+    @property
+    def alike(self) -> tuple[Ints, Ints]:
+        """(The first of equal rows, which of these each row is)."""
+        key, size = np.zeros(len(self), dtype=np.int64), 1
+        for name in NAMES:
+            column = getattr(self, name)
+            low = int(column.min(initial=0))
+            span = int(column.max(initial=low)) - low + 1
+            if span == 1:
+                continue
+            if size * span >= 2**62:
+                key, size = np.unique(key, return_inverse=True)[1].reshape(-1), len(self)
+            key, size = key * span + (column - low), size * span
+        _, first, place = np.unique(key, return_index=True, return_inverse=True)
+        return first, place.reshape(-1)
 
     def row(self, index: int) -> dict[str, Any]:
         """Row `index` as keyword arguments of `Strategy` (without stages)."""

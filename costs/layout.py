@@ -15,7 +15,7 @@ from ..models.training import Training
 from ..models.transformer import Block, Transformer
 from .columns import Floats, Ints, Strategies
 from .portion import Cut, Portion, Whole, portions
-from .schedule import chunks_held
+from .schedule import chunks_held, chunks_on
 
 
 @dataclass(frozen=True)
@@ -266,6 +266,10 @@ class Layout:
     def in_flight(self) -> Ints:
         """Chunks in flight on each stage, (n, longest pipeline), by schedule (`models.schedule.Held`)."""
         return chunks_held(self.strategies, "in_flight")
+
+    def flight_on(self, rows: Ints, stage: Ints) -> Ints:
+        """Chunks in flight on stages (rows, columns) of some rows."""
+        return chunks_on(self.strategies, "in_flight", rows, stage)
 
     @cached_property
     def waiting(self) -> Ints:

@@ -112,17 +112,22 @@ def pairs_passes(strategies: Strategies) -> Bools:
 
 
 def chunks_held(strategies: Strategies, which: Literal["in_flight", "waiting"]) -> Ints:
-    """Chunks of which a stage holds something, at its fullest, (n, longest pipeline).
+    """`chunks_on` every stage, (n, longest pipeline)."""
+    stage = np.arange(int(strategies.pipeline_parallel.max(initial=1)))[None, :]
+    return chunks_on(strategies, which, np.arange(len(strategies.pipeline_parallel)), stage)
+
+
+def chunks_on(strategies: Strategies, which: Literal["in_flight", "waiting"], rows: Ints, stage: Ints) -> Ints:
+    """Chunks of which stages (rows, columns) of some rows hold something, at their fullest.
 
     1F1B min(m, p - i); interleaved min(m v, (v-1) p + 2 (p - i - 1) + 1) (arXiv 2205.05198). Where
     micro-batches come from both ends these are the chunks of one direction.
     """
-    code = strategies.pipeline_schedule
-    p, v = strategies.pipeline_parallel[:, None], strategies.virtual_pipeline[:, None]
-    stage = np.arange(int(p.max(initial=1)))[None, :]
+    code = strategies.pipeline_schedule[rows]
+    p, v = strategies.pipeline_parallel[rows][:, None], strategies.virtual_pipeline[rows][:, None]
     stages, rounds, behind, ahead, fixed, whole, ways = (column[code][:, None] for column in _numbers(which))
     found = stages * p + rounds * (v - 1) * p + behind * (p - 1 - stage) + ahead * stage + fixed
-    most = -(-strategies.gradient_accumulation_steps[:, None] // ways) * v
+    most = -(-strategies.gradient_accumulation_steps[rows][:, None] // ways) * v
     if which == "waiting":
         waiting: Ints = np.clip(-(-found // ways), 0, most)
         return waiting

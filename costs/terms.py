@@ -51,6 +51,10 @@ class Term:
         pieces = {piece: value[rows] for piece, value in self.coefficients.items()}
         return Term(self.name, self.per, self.note, pieces)
 
+    def only(self, piece: str) -> Term:
+        """The term with one of its pieces."""
+        return Term(self.name, self.per, self.note, {piece: self.coefficients[piece]})
+
     def scaled(self, name: str, factor: float, note: Note) -> Term:
         """Another term that is `factor` of this one, each coefficient rounded up once."""
         pieces = {piece: ceil(value * factor) for piece, value in self.coefficients.items()}

@@ -182,16 +182,21 @@ def levels(coefficients: Coefficients, rows: Ints, limit_ns: int) -> Level:
 def _slowest(coefficients: Coefficients, bounds: Ints, limit_ns: int) -> Ints:
     """The slowest chunk with which a row can keep the limit, ns.
 
-    Of the limit, what is above the bound may go into the bottleneck, m v - 1 times; with that much time a
-    chunk recomputes at the cheapest rate, in fractions of layers.
+    What the limit leaves above the bound may go into one chunk: m v times where all chunks are one stage's,
+    else m v - 1 times where the slowest stage is no lighter than what the bound took for it; with that much
+    time a chunk recomputes at the cheapest rate, in fractions of layers.
     """
-    s, chunk = coefficients.strategies, coefficients.chunk.stage
+    s, chunk, passes = coefficients.strategies, coefficients.chunk.stage, coefficients.passes
     p, v = s.pipeline_parallel, s.virtual_pipeline
     count = layers_by_kind(coefficients.request)
-    mean = -(-work_of(chunk, count, p, v) // p)
+    work = work_of(chunk, count, p, v)
+    mean = -(-work // p)
     fullest = chunk["layer"].min(axis=1) * -(-(int(count.sum()) // v) // p) + chunk["fixed"]
-    slack = np.maximum(limit_ns - bounds, 0) // np.maximum(coefficients.passes - 1, 1)
-    return np.where(coefficients.passes > 1, np.maximum(mean, fullest) + slack, NEVER)
+    slack = np.maximum(limit_ns - bounds, 0)
+    several = np.where(
+        passes > 1, np.maximum(mean, fullest) + slack // np.maximum(passes - 1, 1), work + slack
+    )
+    return np.where(p > 1, several, work + slack // passes)
 
 
 def _holds_all(coefficients: Coefficients, tau: Ints) -> Bools:

@@ -28,6 +28,15 @@ SPAN_FACTOR = 5
 
 
 @dataclass
+class _Row:
+    """A row of a batch: the sharpest bound known, `NEVER` once it is closed, and its option tables."""
+
+    entry: Entry
+    bound: int
+    made: tuple[RowOptions, list[Breakpoint]] | None = None
+
+
+@dataclass
 class Closing:
     """Rows by rising bound, until none can be better or tie with better headroom or fewer mechanisms."""
 
@@ -81,41 +90,61 @@ class Closing:
         return self.best
 
     def _batch(self, batch: list[Entry]) -> int | None:
-        """Close every row of a batch in the master's order; the least open bound if time ran out.
+        """Close every row of a batch; the least open bound if time ran out.
 
-        What a row's option tables or its leaf prove returns to the master.
+        The master chooses among rows whose bounds are as sharp as option tables make them; what a leaf proves
+        of its choice returns to it.
         """
-        master = Master(_rows(batch), [entry.bound for entry in batch], self.rules)
-        tables: dict[int, tuple[RowOptions, list[Breakpoint]]] = {}
+        rows = [_Row(entry, entry.bound) for entry in batch]
+        master: Master | None = None
+        known: list[_Row] = []
         closed = 0
-        while (chosen := master.solve()) is not None:
-            row, bound, spent = chosen
-            self.tally.masters += 1
-            self._charge(spent)
-            tell(self.limit_ns if self.limit_ns < NEVER - 1 else None, min(bound, self.limit_ns))
-            if bound > self.limit_ns:
+        while True:
+            closed += self._sharpened(rows)
+            least = min(row.bound for row in rows)
+            tell(self.limit_ns if self.limit_ns < NEVER - 1 else None, min(least, self.limit_ns))
+            if least > self.limit_ns:
                 break
             if self._out_of_time():
-                return bound
-            if row not in tables:
-                made = self._tables(batch[row])
-                if made is None:
-                    self.tally.infeasible += 1
-                    closed += 1
-                    master.cut(row)
-                    continue
-                options, points, sharper = made
-                tables[row] = options, points
-                if sharper > bound:
-                    master.raise_bound(row, sharper)
-                    continue
-            least = self._leaf(batch[row], *tables.pop(row))
-            if least is not None:
-                return min(bound, least)
-            closed += 1
-            master.cut(row)
+                return least
+            if master is None:
+                known = [row for row in rows if row.bound <= self.limit_ns]
+                master = Master(_strategies(known), [row.bound for row in known], self.rules)
+            master.tell([row.bound for row in known])
+            chosen = master.solve()
+            if chosen is None:
+                break
+            index, _, spent = chosen
+            self.tally.masters += 1
+            self._charge(spent)
+            row = known[index]
+            assert row.made is not None
+            proved = self._leaf(row.entry, *row.made)
+            if proved is not None:
+                return min(row.bound, proved)
+            closed, row.bound = closed + 1, NEVER
         self.tally.bound += len(batch) - closed
         return None
+
+    def _sharpened(self, rows: list[_Row]) -> int:
+        """Option tables for rows of least bound, until none without them may be the best; how many hold none.
+
+        Ends early when time is over.
+        """
+        empty = 0
+        while not self._out_of_time():
+            least = min((row.bound for row in rows if row.made is not None), default=self.limit_ns)
+            vague = [row for row in rows if row.made is None and row.bound <= min(least, self.limit_ns)]
+            if not vague:
+                break
+            row = min(vague, key=lambda row: row.bound)
+            made = self._tables(row.entry)
+            if made is None:
+                row.bound, empty = NEVER, empty + 1
+            else:
+                row.made, row.bound = made[:2], max(row.bound, made[2])
+        self.tally.infeasible += empty
+        return empty
 
     def _tables(self, entry: Entry) -> tuple[RowOptions, list[Breakpoint], int] | None:
         """(options, frontier, bound) of a row, None where nothing of it is within the limit."""
@@ -149,8 +178,8 @@ class Closing:
         return None if result.proved else result.bound_ns
 
 
-def _rows(entries: list[Entry]) -> Strategies:
-    return Strategies.join([entry.part.strategies.take(np.array([entry.row])) for entry in entries])
+def _strategies(rows: list[_Row]) -> Strategies:
+    return Strategies.join([row.entry.part.strategies.take(np.array([row.entry.row])) for row in rows])
 
 
 def _without_twins(entries: list[Entry]) -> list[Entry]:

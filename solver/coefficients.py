@@ -8,8 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
-from ..costs.book import MOMENTS, Book, Sum, spread
-from ..costs.columns import NAMES, Bools, Ints, Strategies
+from ..costs.book import Book, Sum, spread
+from ..costs.columns import Bools, Ints, Strategies
 from ..costs.host import host_share_bytes, stage_block
 from ..costs.layout import Layout
 from ..costs.ledger import is_communication
@@ -56,87 +56,76 @@ class Coefficients:
         return Layout(r.model, r.training, r.cluster, self.strategies)
 
     @cached_property
-    def book(self) -> Book:
-        """All terms of the rows."""
-        return Book(self.layout)
-
-    @cached_property
     def folds(self) -> Bools:
         """Rows that offload every layer by their backend's nature."""
         whole = np.array([backend(name).offload_freedom == "all" for name in BACKENDS])
         return whole[self.strategies.backend] & self.strategies.away("offload_optimizer")
 
+    @cached_property
+    def _shared(self) -> tuple[Book, Ints]:
+        """The book of the rows that differ in more than chunks, and each row's place in it.
+
+        Under 1F1B and interleaved no term knows chunks but for how embedding and head are spread over them.
+        """
+        first, place = self.strategies.unchunked.alike
+        r, known = self.request, self.of_work
+        layout = Layout(r.model, r.training, r.cluster, self.strategies.take(first))
+        return Book(layout, known and (known[0], known[1][first])), place
+
     def _sum(self, terms: Sequence[Term]) -> Sum:
-        found = Sum.of(terms, len(self.strategies), len(self.request.model.kinds))
+        """Terms of the shared book added up, one entry a row."""
+        book, place = self._shared
+        found = Sum.of(terms, len(book.layout.strategies), len(self.request.model.kinds)).take(place)
         offloaded = found.stage["offloaded"]
         fold = self.folds[:, None]
         found.stage["layer"] += np.where(fold, offloaded, 0)
         found.stage["offloaded"] = np.where(fold, 0, offloaded)
         return found
 
-    @cached_property
-    def _shared(self) -> tuple[Book, Ints]:
-        """The book of rows that differ from their neighbour in more than chunks, and each row's place in it.
-
-        Time terms do not know virtual_pipeline but for how embedding and head are spread.
-        """
-        s = self.strategies
-        fresh = np.zeros(len(s), dtype=np.bool_)
-        fresh[:1] = True
-        for name in NAMES:
-            if name not in ("virtual_pipeline", "pipeline_schedule"):
-                column = getattr(s, name)
-                fresh[1:] |= column[1:] != column[:-1]
-        r, known = self.request, self.of_work
-        layout = Layout(r.model, r.training, r.cluster, s.take(fresh))
-        return Book(layout, known and (known[0], known[1][fresh])), np.cumsum(fresh) - 1
-
-    def _spelled(self, terms: Sequence[Term]) -> list[Term]:
-        """Terms of the shared book, one entry a row again."""
-        _, place = self._shared
-        return [
-            Term(t.name, t.per, t.note, {piece: value[place] for piece, value in t.coefficients.items()})
-            for t in terms
-        ]
+    def _spread(self, terms: Sequence[Term]) -> Sum:
+        """`_sum` of terms of a chunk, whose embedding and head are spread over the chunks of their stage."""
+        (_, place), chunks = self._shared, self.strategies.virtual_pipeline
+        found = self._sum(terms)
+        for piece in ("first", "last"):
+            own = [spread(t.only(piece).take(place), chunks) for t in terms if piece in t.coefficients]
+            found.stage[piece] = sum((term.coefficients[piece] for term in own), np.zeros_like(chunks))
+        return found
 
     @cached_property
     def chunk(self) -> Sum:
         """Nanoseconds of a chunk for one micro-batch."""
-        chunks = self.strategies.virtual_pipeline
-        return self._sum([spread(term, chunks) for term in self._spelled(self._shared[0].unspread)])
+        return self._spread(self._shared[0].unspread)
 
     @cached_property
     def tail(self) -> Sum:
         """Nanoseconds of a stage once a step."""
-        return self._sum(self._spelled(self._shared[0].tail))
+        return self._sum(self._shared[0].tail)
 
     @cached_property
     def host(self) -> Sum:
         """Host KiB one card brings."""
-        return self._sum(self.book.host)
+        return self._sum(self._shared[0].host)
 
     @cached_property
     def memory(self) -> dict[str, Sum]:
         """Card KiB at each peak moment."""
-        return {moment: self._sum(self.book.memory[moment]) for moment in MOMENTS}
+        return {moment: self._sum(terms) for moment, terms in self._shared[0].memory.items()}
 
     @cached_property
     def uplink(self) -> tuple[Sum, Sum]:
         """Bytes of a machine's network cards: for a chunk and micro-batch, and once a step."""
-        terms = self.book.uplink
+        terms = self._shared[0].uplink_unspread
         each, once = ([term for term in terms if term.per == per] for per in ("chunk", "stage"))
-        return self._sum([Term(t.name, "stage", t.note, t.coefficients) for t in each]), self._sum(once)
+        return self._spread(each), self._sum(once)
 
     @cached_property
     def communication(self) -> tuple[Sum, Sum]:
         """Nanoseconds of shown communication within `chunk` and within `tail`."""
         book, _ = self._shared
         each, once = (
-            self._spelled([term for term in terms if is_communication(term.name)])
-            for terms in (book.unspread, book.tail)
+            [term for term in terms if is_communication(term.name)] for terms in (book.unspread, book.tail)
         )
-        chunks = self.strategies.virtual_pipeline
-        return self._sum([spread(term, chunks) for term in each]), self._sum(once)
+        return self._spread(each), self._sum(once)
 
     @cached_property
     def binding(self) -> list[Sum]:

@@ -106,7 +106,7 @@ class Counted:
         c = self.coefficients
         room = tau[:, None] - self._fixed(c.chunk.stage, rows, stage, ends)
         every, some = self._line(self._time, case).most(room, number)
-        flight = np.take_along_axis(c.in_flight[rows], stage, axis=1)
+        flight = c.layout.flight_on(rows, stage)
         for total, stay, flying in self._memory:
             room = capacity_kib(c.request) - self._fixed(total.stage, rows, stage, ends)
             room = room - flight * self._fixed(total.flight, rows, stage, ends)

@@ -66,10 +66,8 @@ class Even:
         """Chunks in flight on the four stages."""
         p = self.coefficients.strategies.pipeline_parallel
         index = np.stack([np.zeros_like(p), np.ones_like(p), 1 + self.times[:, 1], p - 1], axis=1)
-        found: Ints = np.take_along_axis(
-            self.coefficients.in_flight, np.minimum(index, p[:, None] - 1), axis=1
-        )
-        return found
+        every = np.arange(len(p))
+        return self.coefficients.layout.flight_on(every, np.minimum(index, p[:, None] - 1))
 
     def ends(self, part: dict[str, Ints]) -> Ints:
         """Fixed, first and last coefficients on the four stages."""

@@ -26,8 +26,7 @@ def _holds(part: Coefficients) -> Bools:
     """
     s, count = part.strategies, layers_by_kind(part.request)
     p = s.pipeline_parallel
-    held = np.arange(part.in_flight.shape[1])[None, :] < p[:, None]
-    least = np.where(held, part.in_flight, 2**30).min(axis=1)
+    least = part.layout.flight_on(np.arange(len(p)), p[:, None] - 1)[:, 0]
     over = np.zeros(len(s))
     ratio = np.full(len(s), np.inf)
     for total in part.memory.values():

@@ -55,10 +55,14 @@ class Master:
         """What a leaf proved of `row`: it holds nothing more below the best step found."""
         self.model.add(self.rows[row] == 0)
 
-    def raise_bound(self, row: int, bound: int) -> None:
-        """A sharper bound of `row`."""
-        self.bounds[row] = bound
-        self.model.add(self.step >= bound).only_enforce_if(self.rows[row])
+    def tell(self, bounds: Sequence[int]) -> None:
+        """Sharper bounds of the rows; one beyond `LONGEST_NS` forbids its row."""
+        for row, (before, bound) in enumerate(zip(self.bounds, bounds, strict=True)):
+            if bound > LONGEST_NS:
+                self.cut(row)
+            elif bound > before:
+                self.model.add(self.step >= bound).only_enforce_if(self.rows[row])
+        self.bounds = list(bounds)
 
     def solve(self) -> tuple[int, int, float] | None:
         """(row, its bound, deterministic time) of the least bound; None if no row is left."""

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ..costs.book import Sum, spread
+from ..costs.book import Sum
 from ..costs.columns import Bools, Ints, Strategies
 from ..costs.mixed import BOUNDARY
 from ..inputs.record import dataclass
@@ -37,9 +37,8 @@ class PoolCoefficients(Coefficients):
 
     def own_boundary(self) -> Ints:
         """Nanoseconds of a chunk's boundary on this pool's own network."""
-        terms = [term for term in self._spelled(self._shared[0].unspread) if term.name == BOUNDARY]
-        chunks, kinds = self.strategies.virtual_pipeline, len(self.request.model.kinds)
-        return Sum.of([spread(term, chunks) for term in terms], len(self.strategies), kinds).stage["fixed"]
+        boundary = [term for term in self._shared[0].unspread if term.name == BOUNDARY]
+        return self._sum(boundary).stage["fixed"]
 
 
 def pool_coefficients(requests: Sequence[Request], strategies: Strategies) -> list[PoolCoefficients]:

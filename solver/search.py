@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import field
 
 import numpy as np
 
-from ..costs.columns import Ints
+from ..costs.columns import Bools, Ints
 from ..inputs.record import dataclass
 from ..plans import Request
+from .alone import least_alone, stand_alone
+from .batches import batches, rounded
 from .bounds import can_fit, levels, nearly_within
 from .cases import recompute_alike
 from .close import Closing
 from .coefficients import Coefficients
 from .cuts import affordable, cut_by
+from .hosts import host_can_hold
+from .large import TooLarge
 from .level import Level, halved
 from .lower import NEVER, ShapeBounds, shape_bounds
 from .outcome import Entry, Outcome, Tally
@@ -24,17 +27,6 @@ from .stage_limits import may_keep, on_stages
 from .tables import Priced, Tables, priced
 from .uniform import uniform
 from .watch import is_over, tell
-
-ROUND = 64
-"""Shapes are opened in multiples of this."""
-
-LEAN = 32
-"""Shapes of little memory opened at first, whatever their bounds."""
-
-FIRST = 96
-BATCH = 1024
-GROWTH = 4
-"""Shapes whose rows are opened at once: the first time, at most, and by how much more each time."""
 
 LOOSE = 0.02
 """Part of the limit by which the bound of the most promising row must lie below it to be solved at once."""
@@ -62,7 +54,8 @@ class Search:
     leader: Entry | None = None
     """The row of the plan that lowered the limit last."""
     bounds: ShapeBounds = field(init=False)
-    """Of the shapes that are searched."""
+    large: TooLarge = field(init=False)
+    """Of the shapes that are searched, and what is known of their rows."""
 
     def __post_init__(self) -> None:
         deadline = self.request.limits.max_step_seconds
@@ -139,11 +132,12 @@ class Search:
         """(bound, coefficients, row) of rows that may hold a plan within the limit, by rising bound."""
         bounds = shape_bounds if self.narrowed else self.tables.bounds
         self.bounds = bounds(self.request, found)
+        self.large = TooLarge(found)
         least = self.bounds.least
         opened: list[Entry] = []
         closed = np.ones(len(least), dtype=np.bool_)
-        for batch in _batches(found, least):
-            worth = _rounded(batch, least, self.limit_ns)
+        for batch in batches(found, least):
+            worth = rounded(batch, least, self.limit_ns)
             tell(self.limit_ns if self.leader else None, min(int(least[batch].min()), self.limit_ns))
             closed[worth] = False
             if self._out_of_time():
@@ -190,9 +184,11 @@ class Search:
 
     def _opened(self, found: Space, shapes: Ints) -> list[Entry]:
         """Rows of some shapes that may hold a plan within the limit, which plans found here lower."""
-        some = self._priced(found, shapes)
-        worth, part = some.within(self.limit_ns, self.request)
-        slow, bounds = len(some.bounds) - len(worth), some.bounds[worth]
+        rows = self.large.rows(shapes)
+        small = ~self.large.known(rows)
+        some = self._priced(found, shapes, small)
+        worth, part = some.within(self.limit_ns, small, self.request)
+        bounds = some.bounds[worth]
         self._charge(PRICED_SECONDS * len(worth))
         even = uniform(part)
         self._lower(part, even)
@@ -202,29 +198,34 @@ class Search:
         open_rows = np.flatnonzero(near & (even >= NEVER))
         large = open_rows[~can_fit(part.take(open_rows))]
         near[large] = False
-        lost = len(large) + int(talkative.sum())
+        self.large.learn(rows.take(some.among[worth[large]]), host_can_hold(part.take(large)))
         entries = self._levelled(part, np.flatnonzero(near), bounds)
         kept = [entry for entry in entries if entry.bound <= self.limit_ns]
+        legal, left = int(self.legal[shapes].sum()), int(small[some.among].sum())
+        lost = legal - left + len(large) + int(talkative.sum())
         self.tally.infeasible += lost
-        self.tally.bound += slow + len(worth) - lost - len(kept)
+        self.tally.bound += legal - lost - len(kept)
         return kept
 
-    def _priced(self, found: Space, shapes: Ints) -> Priced:
-        """Rows of some shapes that obey the rules, with their bounds."""
+    def _priced(self, found: Space, shapes: Ints, small: Bools) -> Priced:
+        """Rows of some shapes that obey the rules and are not known to be too large, with their bounds."""
         if not self.narrowed:
-            return self.tables.priced(self.request, found, self.bounds, shapes)
-        return priced(self.request, found, self.bounds, shapes)
+            return self.tables.priced(self.request, found, self.bounds, shapes, small)
+        return priced(self.request, found, self.bounds, shapes, small)
 
     def _levelled(self, part: Coefficients, rows: Ints, bounds: Ints) -> list[Entry]:
         """Rows with sharper bounds; a plan that fills their stages evenly may lower the limit."""
         alike = recompute_alike(part)[rows]
         one = levels(part, rows[alike], self.limit_ns)
         lower, upper = one.by_row(len(bounds))
+        lower[rows[~alike]] = bounds[rows[~alike]]
+        single = rows[stand_alone(part)[rows]]
+        lower[single] = upper[single] = least_alone(part, single)
         self._lower(part, upper)
-        free = [Entry(int(bounds[row]), part, row, None) for row in rows[~alike].tolist()]
-        return free + [
-            Entry(max(int(bounds[row]), int(lower[row])), part, row, one.take(one.cases.row == row))
-            for row in rows[alike & (lower[rows] <= self.limit_ns)].tolist()
+        kept = rows[lower[rows] <= self.limit_ns]
+        own = {row: one.take(one.cases.row == row) for row in kept[recompute_alike(part)[kept]].tolist()}
+        return [
+            Entry(max(int(bounds[row]), int(lower[row])), part, row, own.get(row)) for row in kept.tolist()
         ]
 
     def _close(self, entries: list[Entry]) -> Outcome:
@@ -242,24 +243,3 @@ class Search:
             best = ending.alone(self.leader)
         bound = min(self.left_ns, NEVER if found.bound_ns is None else found.bound_ns)
         return Outcome(best, bound, False, self.tally)
-
-
-def _batches(found: Space, least: Ints) -> Iterator[Ints]:
-    """Shapes by rising bound, but with the first some that use little memory: so a plan is known soon."""
-    order = np.argsort(least, kind="stable")
-    lean = found.lean(least)
-    early = np.zeros(len(least), dtype=np.bool_)
-    early[lean[np.argsort(least[lean], kind="stable")][:LEAN]] = True
-    early[order[:FIRST]] = True
-    yield order[early[order]]
-    rest, start, size = order[~early[order]], 0, FIRST * GROWTH
-    while start < len(rest):
-        yield rest[start : start + size]
-        start, size = start + size, min(size * GROWTH, BATCH)
-
-
-def _rounded(batch: Ints, least: Ints, limit_ns: int) -> Ints:
-    """Shapes of a batch (by rising bound) within the limit and a few more: limits nearby ask the same."""
-    count = int((least[batch] <= limit_ns).sum())
-    found: Ints = batch[: -(-count // ROUND) * ROUND]
-    return found

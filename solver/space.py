@@ -167,8 +167,9 @@ class Space:
         return replace(self, dropped=rows)
 
     def lean(self, least: Ints) -> Ints:
-        """Of each core the shape of smallest micro-batches, then of `least`: it needs little memory."""
-        order = np.lexsort((least, self.shapes["micro_batch_size"], self.core))
+        """Of each core the shape of smallest micro-batches and fewest chunks, then of `least`."""
+        sizes, chunks = self.shapes["micro_batch_size"], self.shapes["virtual_pipeline"]
+        order = np.lexsort((least, chunks, sizes, self.core))
         _, first = np.unique(self.core[order], return_index=True)
         found: Ints = order[first]
         return found

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..costs.columns import Ints
+from ..costs.columns import Bools, Ints
 from ..inputs.record import dataclass
 from ..plans import Request
 from .coefficients import Coefficients
@@ -27,15 +27,22 @@ Made = TypeVar("Made")
 
 @dataclass
 class Priced:
-    """Rows of some shapes with their time bounds, and the last of them whose memory was priced."""
+    """Rows of some shapes with their time bounds, and the last of them whose memory was priced.
 
+    `among` are their numbers among all rows of the shapes.
+    """
+
+    among: Ints
     whole: Coefficients
     bounds: Ints
     last: tuple[Ints, Coefficients] | None = None
 
-    def within(self, limit_ns: int, request: Request) -> tuple[Ints, Coefficients]:
-        """(rows with bounds at most `limit_ns`, their coefficients), under the limits of `request`."""
-        worth = np.flatnonzero(self.bounds <= limit_ns)
+    def within(self, limit_ns: int, some: Bools, request: Request) -> tuple[Ints, Coefficients]:
+        """(rows with bounds at most `limit_ns`, their coefficients), under the limits of `request`.
+
+        Of rows for which the mask `some` of all rows of the shapes holds.
+        """
+        worth = np.flatnonzero((self.bounds <= limit_ns) & some[self.among])
         known = self.last
         if known is not None and np.isin(worth, known[0]).all():
             return worth, known[1].take(np.searchsorted(known[0], worth)).under(request)
@@ -86,18 +93,25 @@ class Tables:
         """`shape_bounds` of a whole space."""
         return self._get(("bounds", *_job(request), request.cluster), lambda: shape_bounds(request, found))
 
-    def priced(self, request: Request, found: Space, bounds: ShapeBounds, shapes: Ints) -> Priced:
-        """The rows of some shapes of a space that no rule or limit cuts."""
+    def priced(
+        self, request: Request, found: Space, bounds: ShapeBounds, shapes: Ints, some: Bools
+    ) -> Priced:
+        """Rows of some shapes of a space that no rule or limit cuts, at least those of the mask `some`."""
         key = ("rows", *_job(request), request.cluster, shapes.tobytes())
-        return self._get(key, lambda: priced(request, found, bounds, shapes))
+        kept = self._get(key, lambda: priced(request, found, bounds, shapes, some))
+        if some[kept.among].sum() == some.sum():
+            return kept
+        with self._lock:
+            self._kept.pop(key, None)
+        return self._get(key, lambda: priced(request, found, bounds, shapes, some))
 
 
-def priced(request: Request, found: Space, bounds: ShapeBounds, shapes: Ints) -> Priced:
-    """The rows of some shapes that the request's rules and limits leave, with their time bounds."""
+def priced(request: Request, found: Space, bounds: ShapeBounds, shapes: Ints, some: Bools) -> Priced:
+    """The rows of some shapes that the mask `some` and the request's rules leave, with their time bounds."""
     rows, (book, place) = found.rows(shapes), bounds.works(found, shapes)
-    kept = obeying(request, rows)
+    kept = np.flatnonzero(some & obeying(request, rows))
     whole = Coefficients(request, rows.take(kept), of_work=(book, place[kept]))
-    return Priced(whole, time_bound(whole))
+    return Priced(kept, whole, time_bound(whole))
 
 
 def _cards(request: Request) -> tuple[Any, ...]:

@@ -18,18 +18,20 @@ from oracle.rows import Row
 from shardwise.costs.columns import NAMES, Ints
 from shardwise.hardware import Cluster
 from shardwise.plans import Request
-from shardwise.solver import close, search, tables
+from shardwise.solver import batches, close, search, tables
+from shardwise.solver.alone import least_alone, stand_alone
 from shardwise.solver.bounds import can_fit, levels, within
 from shardwise.solver.coefficients import Coefficients
 from shardwise.solver.cuts import cut_by
 from shardwise.solver.frontier import Breakpoint, frontier, row_bound
 from shardwise.solver.hosts import host_can_hold
+from shardwise.solver.large import TooLarge
 from shardwise.solver.leaf import Leaf
 from shardwise.solver.level import Level
 from shardwise.solver.lower import NEVER, ShapeBounds, shape_bounds, time_bound
 from shardwise.solver.options import RowOptions, row_options
 from shardwise.solver.search import Search
-from shardwise.solver.space import Space, rows
+from shardwise.solver.space import Space, rows, space
 from shardwise.solver.uniform import uniform
 
 pytestmark = pytest.mark.slow
@@ -102,6 +104,19 @@ def test_the_uniform_plan_lies_above_every_row() -> None:
     assert exact >= 100
 
 
+def test_a_row_that_stands_alone_has_its_exact_step() -> None:
+    """One stage whose layers are free: the least step of all ways to leave them, none where nothing fits."""
+    rows_seen, parted = 0, 0
+    for seed, one in all_known():
+        alone = np.flatnonzero(stand_alone(one.coefficients))
+        for row, least in zip(alone.tolist(), least_alone(one.coefficients, alone).tolist(), strict=True):
+            step = one.steps[row]
+            assert least == (NEVER if step is None else step), seed
+            rows_seen += 1
+            parted += bool(one.coefficients.strategies.away("offload_optimizer")[row]) and step is not None
+    assert rows_seen >= 100 and parted >= 20
+
+
 def test_no_row_that_holds_a_plan_is_called_too_large() -> None:
     """`can_fit` drops only rows in which nothing fits, and drops some of those."""
     dropped = 0
@@ -110,6 +125,23 @@ def test_no_row_that_holds_a_plan_is_called_too_large() -> None:
             assert fits or step is None, seed
             dropped += not fits
     assert dropped >= 100
+
+
+def test_what_is_too_large_tells_of_nothing_that_fits() -> None:
+    """Larger micro-batches and more chunks of rows too large for a card hold no plan; some are told so."""
+    told = 0
+    for seed, one in all_known():
+        found = space(one.request)
+        large, columns = TooLarge(found), found.rows(np.arange(len(found.kind)))
+        places, every = large.rows(np.arange(len(found.kind))), Coefficients(one.request, columns)
+        tight = np.flatnonzero(~can_fit(every))
+        half = tight[: len(tight) // 2]
+        large.learn(places.take(half), host_can_hold(every.take(half)))
+        exact = {least.row: least.step_ns for least in answered(seed).rows}
+        for row in np.flatnonzero(large.known(places)).tolist():
+            assert exact.get(Row(**columns.row(row))) is None, seed
+        told += int(np.isin(np.flatnonzero(large.known(places)), half, invert=True).sum())
+    assert told >= 20
 
 
 def test_hosts_that_are_too_small_are_told_before_any_leaf() -> None:
@@ -225,7 +257,7 @@ def _bounds_one_percent_higher(name: str, monkeypatch: pytest.MonkeyPatch) -> No
         for room in (search, tables):
             monkeypatch.setattr(room, name, fourfold)
         for size in ("LEAN", "FIRST", "BATCH", "ROUND"):
-            monkeypatch.setattr(search, size, 1)
+            monkeypatch.setattr(batches, size, 1)
     elif name == "levels":
 
         def raised(*asked: object) -> Level:
@@ -233,11 +265,13 @@ def _bounds_one_percent_higher(name: str, monkeypatch: pytest.MonkeyPatch) -> No
             return replace(one, lower=_higher(one.lower, 1))
 
         monkeypatch.setattr(search, name, raised)
+    elif name == "least_alone":
+        monkeypatch.setattr(search, name, lambda one, rows_: _higher(least_alone(one, rows_), 1))
     else:
         monkeypatch.setattr(tables, name, lambda rows_: _higher(time_bound(rows_), 1))
 
 
-@pytest.mark.parametrize("name", ["shape_bounds", "time_bound", "levels", "row_bound"])
+@pytest.mark.parametrize("name", ["shape_bounds", "time_bound", "levels", "least_alone", "row_bound"])
 def test_a_bound_too_high_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows are then dropped that hold the optimum: by one percent, or fourfold for what a shape costs."""
     _bounds_one_percent_higher(name, monkeypatch)

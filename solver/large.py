@@ -1,0 +1,69 @@
+"""Rows too large for a card tell of others, with larger micro-batches or more chunks and all else equal."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..costs.columns import Bools, Ints
+from .space import Space
+
+NONE = 2**40
+"""No micro-batch is so large."""
+
+
+class Rows(NamedTuple):
+    """Rows of some shapes, in their order; `place` is the same for rows of equal degrees and states."""
+
+    place: Ints
+    micro: Ints
+    plain: Bools
+    """Rows with one chunk a stage."""
+    filled: Bools
+    """Rows whose every stage has as many micro-batches in flight as a pipeline of its length ever has."""
+
+    def take(self, some: Ints) -> Rows:
+        """Some of the rows."""
+        return Rows(self.place[some], self.micro[some], self.plain[some], self.filled[some])
+
+
+class TooLarge:
+    """By degrees and states of rows, the least micro-batch that was found too large for a card.
+
+    Of a space, whose rows run 1F1B or interleaved:
+
+    With twice the micro-batch everything that grows with it is as large or larger, roundings and all; states,
+    and micro-batches in flight of a filled pipeline, are the same. Each stage of a pipeline of several chunks
+    has at least as many layers in flight as with one.
+    """
+
+    def __init__(self, found: Space) -> None:
+        self.found = found
+        self.most = max((len(table) for table in found.variants), default=0)
+        self.least = np.full(4 * self.most * (int(found.core.max(initial=0)) + 1), NONE, dtype=np.int64)
+
+    def rows(self, shapes: Ints) -> Rows:
+        """All rows of some shapes."""
+        columns, sizes = self.found.shapes, self.found.sizes[shapes]
+        steps = columns["gradient_accumulation_steps"]
+        kin = 4 * self.found.core + 2 * columns["sequence_parallel"] + (steps > 1)
+        each = np.repeat(shapes, sizes)
+        variant = np.arange(len(each)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        return Rows(
+            kin[each] * self.most + variant,
+            columns["micro_batch_size"][each],
+            columns["virtual_pipeline"][each] == 1,
+            (steps >= columns["pipeline_parallel"])[each],
+        )
+
+    def known(self, rows: Rows) -> Bools:
+        """Rows that are too large, by what was found."""
+        least = self.least[rows.place]
+        found: Bools = rows.filled & ((rows.micro == least) | (rows.micro >= 2 * least))
+        return found
+
+    def learn(self, rows: Rows, by_card: Bools) -> None:
+        """These rows are too large, those `by_card` for a card."""
+        some = rows.take(np.flatnonzero(rows.plain & rows.filled & by_card))
+        np.minimum.at(self.least, some.place, some.micro)
