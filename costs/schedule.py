@@ -11,6 +11,8 @@ from ..inputs.record import dataclass
 from ..models.schedule import SCHEDULES, Schedule, schedule
 from .columns import Bools, Ints, Strategies, distinct
 
+Which = Literal["in_flight", "waiting"]
+
 
 @dataclass(frozen=True)
 class Step:
@@ -111,13 +113,13 @@ def pairs_passes(strategies: Strategies) -> Bools:
     return found
 
 
-def chunks_held(strategies: Strategies, which: Literal["in_flight", "waiting"]) -> Ints:
+def chunks_held(strategies: Strategies, which: Which) -> Ints:
     """`chunks_on` every stage, (n, longest pipeline)."""
     stage = np.arange(int(strategies.pipeline_parallel.max(initial=1)))[None, :]
     return chunks_on(strategies, which, np.arange(len(strategies.pipeline_parallel)), stage)
 
 
-def chunks_on(strategies: Strategies, which: Literal["in_flight", "waiting"], rows: Ints, stage: Ints) -> Ints:
+def chunks_on(strategies: Strategies, which: Which, rows: Ints, stage: Ints) -> Ints:
     """Chunks of which stages (rows, columns) of some rows hold something, at their fullest.
 
     1F1B min(m, p - i); interleaved min(m v, (v-1) p + 2 (p - i - 1) + 1) (arXiv 2205.05198). Where
@@ -136,7 +138,7 @@ def chunks_on(strategies: Strategies, which: Literal["in_flight", "waiting"], ro
 
 
 @cache
-def _numbers(which: Literal["in_flight", "waiting"]) -> tuple[Ints, ...]:
+def _numbers(which: Which) -> tuple[Ints, ...]:
     """The numbers of `Held` by schedule, and the ways micro-batches come from."""
     held = [getattr(schedule(name), which) for name in SCHEDULES]
     columns = [

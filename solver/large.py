@@ -31,11 +31,9 @@ class Rows(NamedTuple):
 class TooLarge:
     """By degrees and states of rows, the least micro-batch that was found too large for a card.
 
-    Of a space, whose rows run 1F1B or interleaved:
-
-    With twice the micro-batch everything that grows with it is as large or larger, roundings and all; states,
-    and micro-batches in flight of a filled pipeline, are the same. Each stage of a pipeline of several chunks
-    has at least as many layers in flight as with one.
+    Rows of a space run 1F1B or interleaved. With twice the micro-batch everything that grows with it is as
+    large or larger, roundings and all; states, and micro-batches in flight of a filled pipeline, are the
+    same. Each stage of a pipeline of several chunks has at least as many layers in flight as with one.
     """
 
     def __init__(self, found: Space) -> None:
