@@ -44,7 +44,9 @@ _PAIRED = Note(
     "D",
     "s",
 )
-_PIPE = Note("0.54 x 2 p2p a chunk", "regression of 2026-11", "M", "s")
+_PIPE = Note(
+    "2 sends a chunk, interleaved the share that shows", "Megatron-LM p2p_communication.py", "M", "s"
+)
 _SHARDED = Note("max(compute + 0.18 min(comm, compute), comm) - compute", "FSDP prefetch", "M", "s")
 _FIRST = Note(
     "exposed gather over all ranks - inside the secondary group, first forward of a step",
@@ -145,9 +147,17 @@ def paired_term(layout: Layout, work: LayerSeconds) -> Term:
 
 
 def pipeline_term(layout: Layout) -> Term:
-    """Activations and their gradients over a boundary, each chunk."""
+    """Activations and their gradients over a boundary, each chunk.
+
+    Each rank of a tensor group hands its share on; without sequence parallel the next stage gathers it.
+    Interleaved stages may send beside their work.
+    """
     one = point_to_point(layout, boundary_bytes(layout), layout.pipe_group)
-    return Term("pipeline_comm", "chunk", _PIPE, ns(fixed=2.0 * law("pipeline_exposed") * one))
+    whole = seconds(layout, "all_gather", hidden_bytes(layout), layout.tensor_group)
+    split = (layout.strategies.sequence_parallel > 0) | (layout.strategies.pipeline_parallel == 1)
+    one = one + np.where(split, 0.0, whole)
+    shown = np.where(layout.strategies.virtual_pipeline > 1, stack_constant(layout, "pipeline_exposed"), 1.0)
+    return Term("pipeline_comm", "chunk", _PIPE, ns(fixed=2.0 * shown * one))
 
 
 @dataclass(frozen=True)

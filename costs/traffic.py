@@ -24,7 +24,7 @@ _TENSOR = Note(
     "arXiv 1909.08053; 2205.05198",
     "P",
 )
-_PIPE = Note("2 x 2 T h / split a boundary", "arXiv 2104.04473", "P")
+_PIPE = Note("2 x 2 T h / t a boundary", "arXiv 2104.04473 section 4.1", "P")
 _CONTEXT = Note("12 kappa T (c-1) a layer, ring", "Megatron Core context parallel docs", "D")
 _EXPERT = Note("4 x 2 T k h (e-1)/e a layer; between islands once an island", "Megatron Core MoE docs", "D")
 _REPLICA = Note("2 b_g N / d (r-1)/r once a step", "arXiv 2304.11277 section 3.2.2", "P")
@@ -89,8 +89,12 @@ def dispatched_bytes(layout: Layout, block: Block, places: Ints) -> Floats:
 
 
 def boundary_bytes(layout: Layout) -> Floats:
-    """Activations over one boundary between stages."""
-    return hidden_bytes(layout) / layout.split_tokens
+    """Activations of one rank over a boundary between stages: each rank of a tensor group sends its share.
+
+    Split by sequence parallel, by Megatron-LM's scatter and gather (arXiv 2104.04473 section 4.1), or by
+    DeepSpeed's ``pipe_partitioned``.
+    """
+    return hidden_bytes(layout) / layout.tensor
 
 
 def wire_of(zero: ArrayLike, gather: ArrayLike, reduce: ArrayLike) -> tuple[Floats, Floats]:

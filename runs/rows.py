@@ -14,6 +14,7 @@ from ..models import Training, Transformer
 from .layouts import Candidate, layouts_of
 from .machines import cluster_of
 from .record import Record
+from .settings import completed
 from .shapes import transformer_of
 from .software import software_of
 from .spellings import number_in
@@ -59,6 +60,7 @@ def read_row(record: Record) -> Job:
     """The job of a row; raises `Refused`, for what was measured too where that is no number."""
     for column in _MEASURED:
         record.number(column)
+    record, told = completed(record)
     cluster, network, cards = cluster_of(record)
     transformer, shape = transformer_of(record)
     software = software_of(record)
@@ -69,7 +71,7 @@ def read_row(record: Record) -> Job:
         cluster=cluster,
         candidates=layouts.candidates,
         imputed=tuple(dict.fromkeys((*shape, *network, *layouts.imputed))),
-        stand_ins=cards + software.stand_ins + layouts.stand_ins,
+        stand_ins=told + cards + software.stand_ins + layouts.stand_ins,
         rule=software.rule,
     )
 
