@@ -18,7 +18,7 @@ from .facts import facts
 from .recipes import Recipe, recipe_of
 from .record import Record
 
-FAMILY = "megatron-bridge-moe"
+FAMILY = "bridge-moe"
 
 
 class Rule(Frozen):

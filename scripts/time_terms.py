@@ -19,7 +19,7 @@ def examples() -> list[tuple[str, Ledger]]:
     """Two priced layouts between which every term appears."""
     stage = Stage(layers=16, recompute_full_layers=4)
     experts = Strategy(
-        backend="megatron", software_stack="megatron-bridge-moe-hybridep-attention", data_parallel=4,
+        backend="megatron", software_stack="bridge-moe-hybridep-attention", data_parallel=4,
         tensor_parallel=2, pipeline_parallel=2, context_parallel=2, expert_parallel=4, zero_stage=1,
         shard_group_size=8, sequence_parallel=True, gradient_accumulation_steps=16, gradient_dtype="fp32",
         loss_kernel="megatron", stages=(stage, stage),

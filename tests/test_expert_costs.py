@@ -11,7 +11,7 @@ from shardwise.costs import Ledger, price
 from shardwise.hardware import Cluster
 from shardwise.models import Stage, Strategy, Training, Transformer
 
-FAMILY = "megatron-bridge-moe-"
+FAMILY = "bridge-moe-"
 MODEL = Transformer.preset("qwen3-30b-a3b")
 TRAINING = Training(global_batch_size=64, sequence_length=4096)
 
