@@ -44,9 +44,7 @@ _PAIRED = Note(
     "D",
     "s",
 )
-_PIPE = Note(
-    "2 sends a chunk, interleaved the share that shows", "Megatron-LM p2p_communication.py", "M", "s"
-)
+_PIPE = Note("2 sends a chunk, the share that shows", "Megatron-LM p2p_communication.py", "M", "s")
 _SHARDED = Note("max(compute + 0.18 min(comm, compute), comm) - compute", "FSDP prefetch", "M", "s")
 _FIRST = Note(
     "exposed gather over all ranks - inside the secondary group, first forward of a step",
@@ -150,14 +148,15 @@ def pipeline_term(layout: Layout) -> Term:
     """Activations and their gradients over a boundary, each chunk.
 
     Each rank of a tensor group hands its share on; without sequence parallel the next stage gathers it.
-    Interleaved stages may send beside their work.
+    A stack may send beside its work.
     """
     one = point_to_point(layout, boundary_bytes(layout), layout.pipe_group)
     whole = seconds(layout, "all_gather", hidden_bytes(layout), layout.tensor_group)
     split = (layout.strategies.sequence_parallel > 0) | (layout.strategies.pipeline_parallel == 1)
     one = one + np.where(split, 0.0, whole)
-    shown = np.where(layout.strategies.virtual_pipeline > 1, stack_constant(layout, "pipeline_exposed"), 1.0)
-    return Term("pipeline_comm", "chunk", _PIPE, ns(fixed=2.0 * shown * one))
+    return Term(
+        "pipeline_comm", "chunk", _PIPE, ns(fixed=2.0 * stack_constant(layout, "pipeline_exposed") * one)
+    )
 
 
 @dataclass(frozen=True)

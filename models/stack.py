@@ -30,7 +30,7 @@ class Stack(Frozen):
     tensor_exposed: float = Field(ge=0)
     data_exposed: float = Field(ge=0)
     pipeline_exposed: float = Field(default=1.0, ge=0)
-    """Share of a send between interleaved stages that shows: 1 where it blocks. Plain 1F1B waits for it."""
+    """Share of a send between pipeline stages that shows: 1 where it blocks."""
     accumulation_factor: float = Field(ge=0)
     fixed_seconds: float = Field(ge=0)
     activation_set: str
