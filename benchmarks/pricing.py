@@ -47,10 +47,12 @@ def rows(number: int, batch: int) -> tuple[Strategies, Ints]:
         "loss_kernel": "megatron",
         "offload_optimizer": "none",
         "offload_params": "none",
+        "context_parallel_kind": "none",
     }
     rest = {
         "data_parallel": data,
         "context_parallel": one,
+        "ulysses_group_size": one,
         "expert_parallel": one,
         "expert_tensor_parallel": chosen["tensor_parallel"],
         "shard_group_size": np.where(chosen["zero_stage"] > 0, data, 1),

@@ -113,6 +113,10 @@ def knobs(strategy: Strategy) -> list[str]:
         degree = getattr(strategy, field)
         if degree > 1 or field in ("tensor_parallel", "pipeline_parallel", "data_parallel"):
             words.append(f"{short} {degree}")
+    if strategy.context_parallel_kind not in ("none", "ring"):
+        inner = f"ulysses {strategy.ulysses_group_size} + ring"
+        kind = strategy.context_parallel_kind.replace("_", "-")
+        words.append(inner if kind == "ulysses+ring" else kind)
     if (
         strategy.zero_stage
         and strategy.shard_group_size != strategy.data_parallel * strategy.context_parallel

@@ -13,6 +13,7 @@ from ..models.mixers import Mixing
 from ..models.stack import stack, stack_names
 from ..models.transformer import Block
 from .columns import Floats, Ints
+from .context import context_buffers
 from .law import law
 from .layout import Layout
 from .needed import ALL_NEEDED, Needed
@@ -32,7 +33,6 @@ _LIVE = Note(
     "M",
 )
 _INPUT = Note("2 T h / split", "embedding output, kept by the caller until the loss; FSDP memory oracle", "D")
-_RING = Note("2 x 2 x 2 kappa T / t", "keys and values of two more chunks under context parallel", "D")
 _SEQUENCE = Note("2 x 2 T h", "Megatron-LM sequence parallel: gathered input and its gradient", "D")
 _BUFFERS = Note("2 x 2 T h / split a micro-batch in flight", "DeepSpeed pipe engine; bloom_prequel rows", "M")
 
@@ -208,7 +208,7 @@ def activation_terms(layout: Layout, moment: str) -> list[Term]:
     terms.append(_gathered_sequence(layout, moment))
     if moment == "forward":
         return [*terms, Term("embedding_output", "stage", _INPUT, kib(first=hidden))]
-    return [*terms, _live_layer(layout, saved), _ring(layout)]
+    return [*terms, _live_layer(layout, saved), context_buffers(layout)]
 
 
 def _waiting(layout: Layout, saved: Saved) -> list[Term]:
@@ -231,18 +231,6 @@ def _live_layer(layout: Layout, saved: Saved) -> Term:
     ]
     live = 1.5 * saved.plain - 0.5 * np.stack(scores, axis=1)
     return Term("live_layer", "stage", _LIVE, kib(fixed=live.max(axis=1)))
-
-
-def _ring(layout: Layout) -> Term:
-    """Keys and values on their way round the ring of context ranks, double buffered."""
-    width = max(block.attention.kv_width for block in layout.blocks)
-    size = 2.0 * 2.0 * layout.element_bytes * width * layout.tokens / layout.tensor
-    return Term(
-        "context_buffers",
-        "stage",
-        _RING,
-        kib(fixed=np.where(layout.strategies.context_parallel > 1, size, 0.0)),
-    )
 
 
 def _gathered_sequence(layout: Layout, moment: str) -> Term:

@@ -10,6 +10,7 @@ from ..models.mixers import Attention, Mixing
 from ..models.stack import stack, stack_names
 from .cards import training_factor
 from .columns import Floats, distinct
+from .context import ring_ranks
 from .law import law
 from .layout import Layout
 from .products import memory_rate, product_seconds
@@ -38,13 +39,14 @@ def _fused(layout: Layout, attention: Mixing, generation: str) -> tuple[Floats, 
     """Fused attention at the measured speeds of a generation of kernels over length and head size.
 
     FLOPs: 2 T span (q + o) / t over the causal (or windowed) half. The forward runs at the measured
-    forward speed; both passes, 3.5 forwards, at the measured forward-and-backward speed. Under
-    context parallel, blocks of sequence_length / (2 c) set the speed (zig-zag balance). Packed documents
-    attend within themselves, and are as long as they are. A card whose clock falls under products slows
-    attention too, if less: it draws less power.
+    forward speed; both passes, 3.5 forwards, at the measured forward-and-backward speed. Where the
+    sequence stays cut over c ranks (a ring, a gather), blocks of sequence_length / (2 c) set the speed
+    (zig-zag balance); after an all-to-all of heads it is whole. Packed documents attend within themselves,
+    and are as long as they are. A card whose clock falls under products slows attention too, if less: it
+    draws less power.
     """
     sequence = layout.training.attended_length
-    c = layout.strategies.context_parallel
+    c = ring_ranks(layout)
     gpu = layout.cluster.node.gpu
     curve = attention_curve(gpu, attention_kernel(gpu, generation))
     length = np.where(c > 1, sequence / (2.0 * c), float(sequence))

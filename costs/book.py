@@ -12,6 +12,7 @@ from .activations import activation_terms
 from .adapter_work import adapter_units
 from .buffers import buffer_terms
 from .columns import Bools, Ints
+from .context import context_term
 from .host import host_terms
 from .kernels import (
     LayerSeconds,
@@ -25,7 +26,6 @@ from .layout import Layout
 from .logits import logits_terms
 from .optimizer import host_step_term, optimizer_term, parameter_copy_term
 from .overlap import (
-    context_term,
     expert_term,
     first_gather_raw_term,
     first_gather_term,
@@ -137,7 +137,7 @@ class Book:
             Term("recompute", "chunk", _AGAIN, ns(full=work.full, selective=work.selective)),
             self._host_overhead(),
             tensor_term(layout),
-            context_term(layout, work),
+            context_term(layout, work.attention),
             expert_term(layout, work),
         ]
 

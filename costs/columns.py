@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ..inputs import InputError, nearest
 from ..inputs.record import dataclass
 from ..models.backend import backend
+from ..models.context import CONTEXT_KINDS
 from ..models.recipe import losses
 from ..models.schedule import SCHEDULES
 from ..models.stack import stack_names
@@ -32,6 +33,7 @@ Bools = NDArray[np.bool_]
 WORDS: dict[str, tuple[str, ...]] = {
     "backend": BACKENDS,
     "software_stack": tuple(stack_names()),
+    "context_parallel_kind": CONTEXT_KINDS,
     "precision": PRECISIONS,
     "gradient_dtype": GRADIENT_DTYPES,
     "loss_kernel": tuple(sorted(losses())),
@@ -86,6 +88,8 @@ class Strategies:
     tensor_parallel: Ints
     pipeline_parallel: Ints
     context_parallel: Ints
+    context_parallel_kind: Ints
+    ulysses_group_size: Ints
     expert_parallel: Ints
     expert_tensor_parallel: Ints
     virtual_pipeline: Ints

@@ -38,11 +38,16 @@ _TENSOR = {**_SHARDED, "backend": "megatron", "tensor_parallel": 8, "sequence_pa
 _OFFLOADED = {"backend": "deepspeed", "zero_stage": 3, "offload_optimizer": "cpu", "offload_params": "cpu"}
 _WHOLE = {"backend": "fsdp", "zero_stage": 3}
 _REFERENCE = {"reference_model": "self", "reference_output": "logits"}
+_ULYSSES = {
+    **_SHARDED, "backend": "megatron", "context_parallel": 8, "context_parallel_kind": "ulysses",
+    "ulysses_group_size": 8,
+}  # fmt: skip
 _SECOND = {"backend": "deepspeed", "zero_stage": 3, "secondary_shard_group_size": 4}
 OTHERS = (
     Example("llama-3.1-8b", "TP 8 of Megatron", _TENSOR),
     Example("llama-3.1-8b", "PP 8 of Megatron", {**_SHARDED, "backend": "megatron", "pipeline_parallel": 8}),
     Example("llama-3.1-8b", "CP 8 of Megatron", {**_SHARDED, "backend": "megatron", "context_parallel": 8}),
+    Example("llama-3.1-8b", "CP 8 of Megatron by Ulysses", _ULYSSES),
     Example("mixtral-8x7b", "EP 8 of Megatron", {**_SHARDED, "backend": "megatron", "expert_parallel": 8}),
     Example("llama-3.1-8b", "ZeRO-3 of DeepSpeed, states in host memory", _OFFLOADED),
     Example("llama-3.1-8b", "ZeRO-3 of DeepSpeed, a second copy over each 4 cards", _SECOND),

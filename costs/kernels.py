@@ -13,6 +13,7 @@ from .activations import again
 from .adapter_work import adapter_seconds, dequantise_seconds
 from .attention import core_seconds
 from .columns import Floats, Ints
+from .context import ring_ranks
 from .experts import floor_seconds, imbalance, routed_bytes
 from .law import law
 from .layout import Layout
@@ -105,28 +106,34 @@ def _one_kind(
     weights = [product for mixer in block.mixers for product in mixer_products(mixer, hidden)]
     attended = products_seconds(layout, weights) * gemm
     fed = feed_forward_seconds(layout, block) * gemm
-    cores = [core_seconds(layout, mixer) for mixer in block.mixers]
-    core, core_back = (np.sum(part, axis=0) for part in zip(*cores, strict=True))
-    scale = stack_constant(layout, "attention_factor") * _unbalanced(layout)
+    core, core_back = attention_seconds(layout, block)
     memory = memory_seconds(layout, block) * stack_constant(layout, "memory_factor")
     floor = floor_seconds(layout, block)
     thin, sums = adapter_seconds(layout, block)
     thin, sums = thin * gemm, sums * stack_constant(layout, "memory_factor")
     beside = thin + sums + unpacked
-    forward = at_least(attended + fed + scale * core + memory + beside, floor)
+    forward = at_least(attended + fed + core + memory + beside, floor)
     trained = shares.experts if block.feed_forward.experts else shares.dense
     products = (1.0 + shares.attention) * attended + (1.0 + trained) * fed
-    work = products + 2.0 * (memory + thin) + sums + unpacked + scale * core_back
+    work = products + 2.0 * (memory + thin) + sums + unpacked + core_back
     backward = at_least(work, law("host_backward_floor") * floor)
     weight = backward * (shares.attention * attended + trained * fed + thin) / work
     part = again(layout, "products") * (attended + beside) + again(layout, "feed_forward") * fed
-    part = part + again(layout, "core") * scale * core + again(layout, "memory") * memory
-    return forward, backward, np.minimum(part, forward), forward, scale * core, weight
+    part = part + again(layout, "core") * core + again(layout, "memory") * memory
+    return forward, backward, np.minimum(part, forward), forward, core, weight
+
+
+def attention_seconds(layout: Layout, block: Block) -> tuple[Floats, Floats]:
+    """(forward, backward) seconds of the attention cores of a layer under each row's stack."""
+    cores = [core_seconds(layout, mixer) for mixer in block.mixers]
+    scale = stack_constant(layout, "attention_factor") * _unbalanced(layout)
+    forward, backward = (np.sum(part, axis=0) for part in zip(*cores, strict=True))
+    return scale * forward, scale * backward
 
 
 def _unbalanced(layout: Layout) -> Floats:
-    """Attention over context ranks cut without regard to the causal mask: 1 + u (1 - 1/c)."""
-    c = layout.strategies.context_parallel.astype(np.float64)
+    """Attention over a sequence cut without regard to the causal mask: 1 + u (1 - 1/c)."""
+    c = ring_ranks(layout).astype(np.float64)
     return 1.0 + stack_constant(layout, "context_imbalance") * (1.0 - 1.0 / c)
 
 

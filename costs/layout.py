@@ -170,7 +170,7 @@ class Layout:
         inner = s.tensor_parallel * s.context_parallel
         return np.where(s.is_("rank_order", "tp-cp-pp-dp"), inner, inner * s.data_parallel)
 
-    def _group(self, size: Ints, stride: Ints) -> Group:
+    def group(self, size: Ints, stride: Ints) -> Group:
         """A group of `size` ranks at distance `stride`."""
         return self._placed(size, np.where(size > 1, size * stride, 1), size, stride)
 
@@ -192,7 +192,7 @@ class Layout:
     @cached_property
     def tensor_group(self) -> Group:
         """The ranks of one tensor-parallel group: neighbours."""
-        return self._group(self.strategies.tensor_parallel, np.ones_like(self.tensor))
+        return self.group(self.strategies.tensor_parallel, np.ones_like(self.tensor))
 
     @property
     def tensor(self) -> Ints:
@@ -202,13 +202,13 @@ class Layout:
     @cached_property
     def context_group(self) -> Group:
         """The ranks of one context-parallel group."""
-        return self._group(self.strategies.context_parallel, self.tensor)
+        return self.group(self.strategies.context_parallel, self.tensor)
 
     @cached_property
     def expert_group(self) -> Group:
         """The ranks that exchange tokens for experts; folded over tensor and data ranks."""
         s = self.strategies
-        return self._group(s.expert_parallel, s.expert_tensor_parallel)
+        return self.group(s.expert_parallel, s.expert_tensor_parallel)
 
     @cached_property
     def shard_group(self) -> Group:
@@ -224,13 +224,13 @@ class Layout:
         inner = s.is_("rank_order", "tp-cp-pp-dp") & (stride >= s.tensor_parallel * s.context_parallel)
         stride = np.where(inner, stride * s.pipeline_parallel, stride)
         size = np.where(s.zero_stage > 0, self.expert_shard, self.expert_ranks)
-        return self._group(size, stride)
+        return self.group(size, stride)
 
     @cached_property
     def replica_group(self) -> Group:
         """The ranks that hold the same shard: data ranks beyond the shard group."""
         size = np.where(self.strategies.zero_stage > 0, self.data_ranks // self.shard, 1)
-        return self._group(size, self.dp_stride * self.shard)
+        return self.group(size, self.dp_stride * self.shard)
 
     @cached_property
     def secondary_group(self) -> Group:
@@ -259,7 +259,7 @@ class Layout:
         Some boundary, or the wrap of interleaved chunks, leaves every tier that does not hold all stages.
         """
         p = self.strategies.pipeline_parallel
-        whole = self._group(p, self.pp_stride)
+        whole = self.group(p, self.pp_stride)
         return Group(np.minimum(p, 2), np.minimum(whole.per_island, 2), whole.level)
 
     @cached_property

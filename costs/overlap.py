@@ -23,7 +23,6 @@ from .states import has_secondary
 from .terms import Note, Term, ns
 from .traffic import (
     boundary_bytes,
-    context_bytes,
     dispatched_bytes,
     gathered,
     hidden_bytes,
@@ -36,7 +35,6 @@ from .traffic import (
 _TENSOR = Note(
     "X (pairs (AG + RS) fwd and bwd), half again under full recompute", "measured curves", "M", "s"
 )
-_CONTEXT = Note("max(comm / c, comm - attention)", "Megatron Bridge performance guide", "P", "s")
 _EXPERT = Note("0.4 x 4 all-to-all", "regression on MoE rows", "M", "s")
 _PAIRED = Note(
     "max(compute + 0.18 min(comm, compute), comm) - compute under DualPipe",
@@ -88,19 +86,6 @@ def tensor_term(layout: Layout) -> Term:
     part = again(layout, "tensor")[:, None] * layer / 2.0
     pieces = ns(layer=layer, full=layer / 2.0, selective=part, first=one, last=one)
     return Term("tensor_comm", "chunk", _TENSOR, pieces)
-
-
-def context_term(layout: Layout, work: LayerSeconds) -> Term:
-    """Ring exchange of keys and values beside attention; forward once, backward twice the bytes."""
-    columns = []
-    c = layout.strategies.context_parallel.astype(np.float64)
-    for kind, block in enumerate(layout.blocks):
-        payload = context_bytes(layout, block)
-        sent = point_to_point(layout, payload, layout.context_group)
-        attention = work.attention[:, kind]
-        columns.append(np.maximum(sent / c, sent - attention))
-    one = _kinds(columns)
-    return Term("context_comm", "chunk", _CONTEXT, ns(layer=3.0 * one, full=one))
 
 
 @once

@@ -17,6 +17,7 @@ from ..models.work import flops_per_token, parameters
 from .book import MOMENTS, Book, spread
 from .buffers import buckets, whole_rank
 from .columns import Counts, Ints, Strategies, distinct
+from .context import ACTIVATION_BYTES
 from .host import host_share_bytes, stage_block
 from .interval import peak_interval
 from .law import law
@@ -25,7 +26,7 @@ from .ledger import Ledger, StageEntry
 from .schedule import Passes, Step, plain, step
 from .states import fixed_recipe_of, recipe_of
 from .terms import Frame, Term, add_up, by_name
-from .traffic import ACTIVATION_BYTES, traffic_terms
+from .traffic import traffic_terms
 
 
 @dataclass(frozen=True)

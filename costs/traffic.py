@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from ..models.transformer import Block
 from .activations import again
 from .columns import Bools, Floats, Ints
+from .context import ACTIVATION_BYTES, context_traffic
 from .experts import imbalance
 from .held import Held
 from .layout import Group, Layout
@@ -16,16 +17,12 @@ from .stacks import stack_has
 from .states import cut_weights, has_secondary, per_parameter, portion_bytes, sharding
 from .terms import Note, Term, ceil
 
-ACTIVATION_BYTES = 2
-"""Bytes of a 16-bit activation or its gradient on the wire."""
-
 _TENSOR = Note(
     "16 T h (t-1)/t a layer: 4 all-reduces; 4 T h (t-1)/t each of embedding and head",
     "arXiv 1909.08053; 2205.05198",
     "P",
 )
 _PIPE = Note("2 x 2 T h / t a boundary", "arXiv 2104.04473 section 4.1", "P")
-_CONTEXT = Note("12 kappa T (c-1) a layer, ring", "Megatron Core context parallel docs", "D")
 _EXPERT = Note("4 x 2 T k h (e-1)/e a layer; between islands once an island", "Megatron Core MoE docs", "D")
 _REPLICA = Note("2 b_g N / d (r-1)/r once a step", "arXiv 2304.11277 section 3.2.2", "P")
 _DATA = Note(
@@ -61,13 +58,6 @@ def tensor_pairs(layout: Layout, block: Block) -> Floats:
     forward = block.feed_forward
     own = (forward.experts > 0) & (layout.strategies.expert_tensor_parallel == 1)
     return np.where(own, 2.0 if forward.shared_width else 1.0, 2.0)
-
-
-def context_bytes(layout: Layout, block: Block) -> Floats:
-    """Keys and values one rank sends in one pass round the ring: 2 x 2 kappa T (c-1), split by t."""
-    c = layout.strategies.context_parallel
-    width = 2 * block.attention.kv_width
-    return ACTIVATION_BYTES * width * layout.tokens * (c - 1) / layout.tensor
 
 
 def dispatched_bytes(layout: Layout, block: Block, places: Ints) -> Floats:
@@ -154,12 +144,11 @@ def passes_of(zero: Ints, weights: Bools, gradients: Bools) -> tuple[Floats, Flo
 def traffic_terms(layout: Layout) -> dict[str, tuple[list[Term], Group]]:
     """Bytes a card sends, by axis: terms per chunk and micro-batch or per step, and the group."""
     s = layout.strategies
-    tensor, context, expert = layout.tensor_group, layout.context_group, layout.expert_group
+    tensor, expert = layout.tensor_group, layout.expert_group
     states = hidden_bytes(layout)
     pairs = np.stack([tensor_pairs(layout, block) for block in layout.blocks], axis=1)
     per_pass = 2.0 * states * ring_share(tensor)
     tensor_layer = 2.0 * pairs * per_pass[:, None]
-    rings = np.stack([context_bytes(layout, block) for block in layout.blocks], axis=1)
     islands = expert.islands
     places = np.where(islands > 1, islands, expert.size)
     routed = np.stack([dispatched_bytes(layout, block, places) for block in layout.blocks], axis=1)
@@ -183,7 +172,7 @@ def traffic_terms(layout: Layout) -> dict[str, tuple[list[Term], Group]]:
             ],
             tensor,
         ),
-        "context": ([_bytes("context", "chunk", _CONTEXT, layer=3.0 * rings, full=rings)], context),
+        **context_traffic(layout),
         "expert": (
             [
                 _bytes(

@@ -41,10 +41,12 @@ def _senders(layout: Layout, axis: str, group: Group) -> Floats:
     cards = min(layout.cluster.node.gpus, layout.cluster.gpus)
     if axis == "expert":
         return np.full(len(group.size), float(cards))
-    if axis == "pipeline":
-        return cards / stage_block(layout)[0]
     island = layout.cluster.tiers().tiers[0].cards
     together = np.minimum(group.size, group.per_island * max(cards // island, 1))
+    if axis == "context_heads":
+        return cards * (group.size - together) / np.maximum(group.size - 1, 1)
+    if axis == "pipeline":
+        return cards / stage_block(layout)[0]
     found: Floats = cards / np.minimum(np.maximum(together, 1), cards)
     return found
 

@@ -27,6 +27,9 @@ def backend_objections(strategy: Strategy, name: str) -> Iterator[Objection]:
 
 
 def _data_objections(strategy: Strategy, facts: Backend) -> Iterator[Objection]:
+    kind = strategy.context_parallel_kind
+    if kind != "none" and kind not in facts.context_kinds:
+        yield Objection("context_parallel_kind", kind, facts.because["context_parallel_kind"])
     second, first = strategy.secondary_shard_group_size, facts.secondary_shards_from_stage
     if second > 1 and strategy.zero_stage < first:
         where = f"from ZeRO stage {first} on" if first <= 3 else "nowhere"

@@ -87,12 +87,24 @@ def _axes(plan: Plan) -> Iterator[tuple[str, str]]:
         yield "pipeline stages", f"{strategy.pipeline_parallel}, of {sizes} layers{split}"
         yield "neighbouring ranks", f"{strategy.rank_order}, the first innermost"
     if strategy.context_parallel > 1:
-        yield "context parallel", f"{strategy.context_parallel}, a ring"
+        yield "context parallel", f"{strategy.context_parallel}, {exchange(strategy)}"
     if any(kind.feed_forward.experts for kind in plan.request.model.kinds):
         yield (
             "expert parallel",
             f"{strategy.expert_parallel}, each expert cut over {strategy.expert_tensor_parallel}",
         )
+
+
+def exchange(strategy: Strategy) -> str:
+    """How the context ranks of a strategy exchange a sequence, in words."""
+    group, left = strategy.ulysses_group_size, strategy.context_parallel // strategy.ulysses_group_size
+    words = {
+        "ring": "a ring",
+        "all_gather": "keys and values gathered",
+        "ulysses": "an all-to-all of heads (Ulysses)",
+        "ulysses+ring": f"an all-to-all of heads over {group} neighbours, a ring over {left} groups",
+    }
+    return words.get(strategy.context_parallel_kind, "alone")
 
 
 def _sequence(plan: Plan) -> str:

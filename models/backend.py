@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any, Literal
 
 from ..inputs import Frozen
+from .context import ContextKind
 from .optimizer import with_optimizer, without_master
 from .recipe import Recipe, recipe, table
 from .schedule import ScheduleName
@@ -104,6 +105,8 @@ class Backend(Frozen):
     """It can step inside the backward pass."""
     because: dict[str, str]
     """The reason of each rule above, by the field it holds for."""
+    context_kinds: tuple[ContextKind, ...]
+    """How its context ranks can exchange keys and values."""
     limits: tuple[AxisLimit, ...]
     source: str
 
@@ -210,6 +213,5 @@ def derived_words(strategy: Strategy) -> dict[str, Any]:
     """Words that follow from a strategy's choices and its backend, as answers tell them."""
     return {
         "recompute": strategy.recompute,
-        "context_parallel_kind": strategy.context_parallel_kind,
         "overlap": backend(strategy.backend).overlap.model_dump(),
     }

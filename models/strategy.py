@@ -7,6 +7,8 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from ..inputs import Frozen
+from .context import USUAL, ContextKind, Exchange, usual_group
+from .context import misfit as context_misfit
 from .schedule import ScheduleName, misfit, usual_schedule
 
 Degree = int
@@ -63,6 +65,10 @@ class Strategy(Frozen):
     tensor_parallel: Degree = Field(default=1, ge=1)
     pipeline_parallel: Degree = Field(default=1, ge=1)
     context_parallel: Degree = Field(default=1, ge=1)
+    context_parallel_kind: ContextKind = "none"
+    """How context ranks exchange keys and values; left out: as the backend does by default."""
+    ulysses_group_size: Degree = Field(default=1, ge=1)
+    """Neighbouring context ranks that exchange heads; left out: all of them under ulysses, else 1."""
     expert_parallel: Degree = Field(default=1, ge=1)
     expert_tensor_parallel: Degree = Field(default=1, ge=1)
     virtual_pipeline: int = Field(default=1, ge=1)
@@ -98,6 +104,20 @@ class Strategy(Frozen):
             return data
         return {**data, "pipeline_schedule": usual_schedule(stages, chunks)}
 
+    @model_validator(mode="before")
+    @classmethod
+    def _usual_exchange(cls, data: Any) -> Any:
+        """Kind and group that are left out follow from the backend and from context_parallel."""
+        if not isinstance(data, dict):
+            return data
+        context = data.get("context_parallel", 1)
+        if not isinstance(context, int) or context < 1:
+            return data
+        usual = "none" if context == 1 else USUAL.get(str(data.get("backend")), "ring")
+        kind = data.get("context_parallel_kind") or usual
+        size = usual_group(str(kind), context)
+        return {"ulysses_group_size": size, **data, "context_parallel_kind": kind}
+
     @model_validator(mode="after")
     def _runs(self) -> Self:
         degrees = self.pipeline_parallel, self.virtual_pipeline
@@ -105,6 +125,14 @@ class Strategy(Frozen):
             reason = misfit(self.pipeline_schedule, *degrees, self.gradient_accumulation_steps)
             if reason is not None:
                 raise ValueError(reason)
+        return self
+
+    @model_validator(mode="after")
+    def _exchanged(self) -> Self:
+        exchange = Exchange(self.context_parallel_kind, self.ulysses_group_size)
+        reason = context_misfit(exchange, self.context_parallel)
+        if reason:
+            raise ValueError(f"context_parallel_kind {' of '.join(map(str, exchange))}: {reason}")
         return self
 
     @model_validator(mode="after")
@@ -133,10 +161,6 @@ class Strategy(Frozen):
         return "selective" if any(stage.recompute_selective_layers for stage in self.stages) else "none"
 
     @property
-    def context_parallel_kind(self) -> Literal["none", "ring"]:
-        """How context ranks exchange keys and values."""
-        return "ring" if self.context_parallel > 1 else "none"
-
     def row(self) -> dict[str, Any]:
         """The global choices alone, by name."""
         return self.model_dump(exclude={"stages"})

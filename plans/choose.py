@@ -9,6 +9,7 @@ from typing import Annotated, Any, get_args
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 
 from ..inputs import Frozen, InputError, nearest
+from ..models.context import ContextKind
 from ..models.recipe import losses
 from ..models.stack import stack_names
 from ..models.strategy import BackendName, GradientDtype, Place, Precision, RankOrder, Recompute
@@ -22,7 +23,8 @@ LONGEST_RANGE = 65536
 """Values one list or range may hold."""
 
 WHOLE = (
-    "data_parallel", "tensor_parallel", "pipeline_parallel", "context_parallel", "expert_parallel",
+    "data_parallel", "tensor_parallel", "pipeline_parallel", "context_parallel",
+    "ulysses_group_size", "expert_parallel",
     "expert_tensor_parallel", "virtual_pipeline", "zero_stage", "shard_group_size",
     "secondary_shard_group_size", "micro_batch_size", "gradient_accumulation_steps",
 )  # fmt: skip
@@ -37,6 +39,7 @@ WORDS = {
     "offload_optimizer": get_args(Place),
     "offload_params": get_args(Place),
     "rank_order": get_args(RankOrder),
+    "context_parallel_kind": get_args(ContextKind),
 }
 
 _RANGE = re.compile(r"\s*(\d{1,12})\s*\.\.\s*(\d{1,12})\s*")
@@ -70,6 +73,8 @@ class Choose(Frozen):
     tensor_parallel: tuple[Degree, ...] | None = None
     pipeline_parallel: tuple[Degree, ...] | None = None
     context_parallel: tuple[Degree, ...] | None = None
+    context_parallel_kind: tuple[ContextKind, ...] | None = None
+    ulysses_group_size: tuple[Degree, ...] | None = None
     expert_parallel: tuple[Degree, ...] | None = None
     expert_tensor_parallel: tuple[Degree, ...] | None = None
     virtual_pipeline: tuple[Degree, ...] | None = None

@@ -15,7 +15,7 @@ from ..models import Strategy, Training, Transformer
 from ..models.backend import Backend, backend
 from ..models.strategy import BACKENDS, PLACES, RECOMPUTES
 
-DERIVED = ("context_parallel_kind", "writable_by", "overlap", "placement")
+DERIVED = ("writable_by", "overlap", "placement")
 """Words of an answer that follow from the rest: read over."""
 
 

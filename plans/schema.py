@@ -39,7 +39,6 @@ class Follows(Frozen):
     """
 
     recompute: Recompute
-    context_parallel_kind: str
     overlap: dict[str, bool]
     writable_by: tuple[str, ...] = ()
     placement: dict[str, str] = {}

@@ -14,6 +14,7 @@ from ..models.strategy import PLACES, RANK_ORDERS, Place
 from ..models.transformer import Transformer
 from ..plans import Request
 from .drives import drives_hold
+from .exchanges import offered
 from .software import Software
 
 BY_DEFAULT: tuple[Place, ...] = ("none", "cpu")
@@ -60,7 +61,7 @@ def cores(request: Request, known: Backend) -> Iterator[Core]:
         if world % t or (t > 1 and not _cuts(known, model, t)):
             continue
         for c in _axis(known, "context_parallel", divisors_of(world // t), choose.context_parallel):
-            if c > 1 and (sequence % (2 * c) or _windowed(model)):
+            if (c > 1 and sequence % (2 * c)) or not offered(request, known, t, c):
                 continue
             stages = [p for p in divisors_of(world // t // c) if p <= model.layers]
             for p in _axis(known, "pipeline_parallel", stages, choose.pipeline_parallel):
@@ -69,11 +70,6 @@ def cores(request: Request, known: Backend) -> Iterator[Core]:
                     continue
                 for e, et in _expert_grids(request, known, experts, t, data * c * t):
                     yield Core(t, c, p, data, e, et)
-
-
-def _windowed(model: Transformer) -> bool:
-    """Whether some layer slides a window over the sequence, which a ring of context ranks cannot."""
-    return any(getattr(kind.attention, "window", None) for kind in model.kinds)
 
 
 def _cuts(known: Backend, model: Transformer, tensor: int) -> bool:

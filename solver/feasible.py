@@ -70,7 +70,7 @@ def _settled(open_rows: list[tuple[Coefficients, int]], limit_ns: int) -> bool |
 
 def _allowed(request: Request, limit_ns: int) -> Strategies:
     """Rows that obey the request's rules and limits on knobs, of shapes not proved slower than `limit_ns`."""
-    found = space(request)
+    found = space(request).spelled()
     shapes = np.arange(len(found.kind))
     if limit_ns < NEVER - 1:
         shapes = np.flatnonzero(shape_bound(request, found) <= limit_ns)

@@ -15,6 +15,7 @@ from .close import switches
 from .coefficients import Coefficients, allowed_recompute, capacity_kib
 from .cuts import obeying
 from .even import recompute_all
+from .exchanges import usual
 from .lower import NEVER
 from .outcome import Found
 from .space import rows
@@ -27,6 +28,8 @@ def even_plan(request: Request) -> Found | None:
     The first in the order of rows among equals.
     """
     strategies = rows(request)
+    if not request.choose.context_parallel_kind:
+        strategies = strategies.take(usual(strategies))
     part = Coefficients(request, strategies.take(obeying(request, strategies)))
     steps = uniform(part)
     deadline = request.limits.max_step_seconds

@@ -14,7 +14,7 @@ NONE = 2**40
 
 
 class Rows(NamedTuple):
-    """Rows of some shapes, in their order; `place` is the same for rows of equal degrees and states."""
+    """Rows of some shapes, in their order; `place` is equal for equal degrees, exchange and states."""
 
     place: Ints
     micro: Ints
@@ -29,7 +29,7 @@ class Rows(NamedTuple):
 
 
 class TooLarge:
-    """By degrees and states of rows, the least micro-batch that was found too large for a card.
+    """By degrees, exchange and states of rows, the least micro-batch that was found too large for a card.
 
     Rows of a space run 1F1B or interleaved. With twice the micro-batch everything that grows with it is as
     large or larger, roundings and all; states, and micro-batches in flight of a filled pipeline, are the
@@ -39,13 +39,15 @@ class TooLarge:
     def __init__(self, found: Space) -> None:
         self.found = found
         self.most = max((len(table) for table in found.variants), default=0)
-        self.least = np.full(4 * self.most * (int(found.core.max(initial=0)) + 1), NONE, dtype=np.int64)
+        exchanges = int(found.exchange.max(initial=0)) + 1
+        self.kin = 4 * (found.core * exchanges + found.exchange)
+        self.least = np.full(self.most * (int(self.kin.max(initial=0)) + 4), NONE, dtype=np.int64)
 
     def rows(self, shapes: Ints) -> Rows:
         """All rows of some shapes."""
         columns, sizes = self.found.shapes, self.found.sizes[shapes]
         steps = columns["gradient_accumulation_steps"]
-        kin = 4 * self.found.core + 2 * columns["sequence_parallel"] + (steps > 1)
+        kin = self.kin + 2 * columns["sequence_parallel"] + (steps > 1)
         each = np.repeat(shapes, sizes)
         variant = np.arange(len(each)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         return Rows(

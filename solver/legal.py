@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ..costs.columns import Strategies
 from ..models import Strategy, divisors
 from ..models.backend import Backend, backend
+from ..models.context import Exchange, unfit
 from ..models.divisors import ALIGNED, EIGHT_BIT, RING, misaligned
 from ..plans import Breach, Request
 from ..plans.report import price
@@ -63,6 +64,9 @@ def _axes(request: Request, known: Backend, strategy: Strategy) -> Iterator[Brea
     if known_orders and strategy.pipeline_schedule not in ("none", *known_orders):
         reason = f"{strategy.pipeline_schedule}: {known.because['pipeline_schedule']}"
         yield Breach(rule="pipeline_schedule", reason=reason, origin=f"backend {known.name}")
+    if strategy.context_parallel > 1 and strategy.context_parallel_kind not in known.context_kinds:
+        reason = known.because["context_parallel_kind"]
+        yield Breach(rule="context_parallel_kind", reason=reason, origin=f"backend {known.name}")
     yield from _software(request, known, strategy)
     yield from _way(request, known, strategy)
     if known.recipe(strategy.precision, strategy.gradient_dtype, request.training) is None:
@@ -114,9 +118,10 @@ def _shape(request: Request, strategy: Strategy) -> Iterator[Breach]:
             yield Breach(rule=divisor.axis, reason=reason, origin=model.name)
     if strategy.context_parallel > 1 and sequence % (2 * strategy.context_parallel):
         yield Breach(rule="context_parallel", reason=RING, origin="training.sequence_length")
-    if strategy.context_parallel > 1 and any(getattr(k.attention, "window", None) for k in model.kinds):
-        reason = "a ring of context ranks has no sliding window"
-        yield Breach(rule="context_parallel", reason=reason, origin=model.name)
+    exchange = Exchange(strategy.context_parallel_kind, strategy.ulysses_group_size)
+    reason = unfit(model, exchange, strategy.tensor_parallel)
+    if reason:
+        yield Breach(rule="context_parallel_kind", reason=reason, origin=model.name)
     ranks = strategy.data_parallel * strategy.context_parallel * strategy.tensor_parallel
     if ranks % (strategy.expert_parallel * strategy.expert_tensor_parallel):
         reason = "expert_parallel * expert_tensor_parallel must divide the ranks of a stage"

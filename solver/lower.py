@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from ..costs.book import Book, Sum
-from ..costs.columns import Ints
+from ..costs.columns import Ints, Strategies
 from ..costs.layout import Layout
 from ..inputs.record import dataclass
 from ..plans import Request
 from .coefficients import Coefficients
+from .exchanges import EXCHANGE, PLACED, savings
 from .space import Space
 
 NEVER = 2**62
@@ -98,12 +99,33 @@ def shape_bounds(request: Request, found: Space) -> ShapeBounds:
     works, place = found.works
     book = Book(Layout(request.model, request.training, request.cluster, works))
     total = Sum.of(book.local, len(works), len(request.model.kinds)).stage
+    least = _bounds(request, found, {piece: value[place] for piece, value in total.items()})
+    return ShapeBounds(least, book, place)
+
+
+def others_bounds(request: Request, found: Space, bounds: ShapeBounds) -> tuple[Ints, Ints]:
+    """Shapes that have other exchanges, and a lower bound of all rows of these, ns."""
+    some = np.flatnonzero(found.others)
+    if not len(some):
+        return some, some
+    part, works = found.take(some), bounds.book.layout.strategies
+    which, place = np.unique(bounds.place[some], return_inverse=True)
+    total = Sum.of(bounds.book.local, len(works), len(request.model.kinds)).stage
+    total = {piece: value[which] for piece, value in total.items()}
+    names = (*PLACED, *EXCHANGE)
+    saved = savings(request, Strategies.partial({name: getattr(works, name)[which] for name in names}))
+    total["layer"] = np.maximum(total["layer"] - saved, 0)
+    place = place.reshape(-1)
+    return some, _bounds(request, part, {piece: value[place] for piece, value in total.items()})
+
+
+def _bounds(request: Request, found: Space, chunk: dict[str, Ints]) -> Ints:
+    """What no row of some shapes beats, of the work of one chunk with embedding and head whole."""
     shapes = found.shapes
     v, p = shapes["virtual_pipeline"], shapes["pipeline_parallel"]
-    chunk = {piece: total[piece][place] for piece in ("layer", "first", "last", "fixed")}
-    chunk |= {piece: -(-chunk[piece] // v) for piece in ("first", "last")}
+    spread = chunk | {piece: -(-chunk[piece] // v) for piece in ("first", "last")}
     passes = shapes["gradient_accumulation_steps"] * v
-    return ShapeBounds(least_chunks(chunk, layers_by_kind(request), p, v, passes), book, place)
+    return least_chunks(spread, layers_by_kind(request), p, v, passes)
 
 
 def shape_bound(request: Request, found: Space) -> Ints:

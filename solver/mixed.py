@@ -17,6 +17,7 @@ from ..models.strategy import Strategy
 from ..plans import Request
 from .close import OPTION_SECONDS, strategy_of
 from .cuts import affordable, obeying
+from .exchanges import outdone
 from .leaf import LeafPlan
 from .lower import NEVER
 from .mixed_bounds import PoolCoefficients, mixed_bound, pool_coefficients, sharpened
@@ -84,6 +85,10 @@ class MixedSearch:
             known = {key.tobytes() for key in _table(other)}
             common = common.take(np.array([key.tobytes() in known for key in _table(common)], dtype=np.bool_))
         self.tally.rows = len(common)
+        lost = outdone(self.requests, common)
+        if not self.request.choose.rules:
+            self.tally.bound = int(lost.sum())
+            common = common.take(~lost)
         keep = np.ones(len(common), dtype=np.bool_)
         for request in self.requests:
             keep &= obeying(request, common)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ..costs.book import Sum
@@ -34,9 +36,9 @@ def with_room(request: Request, found: Space) -> Space:
             tables.append(found.variants[kind][mask])
         chosen.append(kinds[key])
     kinds_of_shapes = np.array(chosen, dtype=np.int64)[core]
-    whole = Space(found.shapes, kinds_of_shapes, found.cut, found.core, tuple(tables))
+    whole = replace(found, kind=kinds_of_shapes, variants=tuple(tables))
     kept = whole.take(np.flatnonzero(whole.sizes))
-    return kept.short_of(int(found.sizes.sum() - kept.sizes.sum()))
+    return kept.short_of(int(found.sizes @ (1 + found.others) - kept.sizes @ (1 + kept.others)))
 
 
 def _hold_states(request: Request, found: Space, first: Ints) -> Bools:

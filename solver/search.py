@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import field
 
 import numpy as np
 
-from ..costs.columns import Bools, Ints
+from ..costs.columns import Bools, Ints, Strategies
 from ..inputs.record import dataclass
 from ..plans import Request
 from .alone import least_alone, stand_alone
-from .batches import batches, rounded
+from .batches import at_once, batches, rounded
 from .bounds import can_fit, levels, nearly_within
 from .cases import recompute_alike
 from .close import Closing
 from .coefficients import Coefficients
 from .cuts import affordable, cut_by
+from .exchanges import outdone
 from .hosts import host_can_hold
 from .large import TooLarge
 from .level import Level, halved
-from .lower import NEVER, ShapeBounds, shape_bounds
+from .lower import NEVER, ShapeBounds, others_bounds, shape_bounds
 from .outcome import Entry, Outcome, Tally
 from .rules import Rule
-from .space import Space
+from .space import Space, space
 from .stage_limits import may_keep, on_stages
 from .tables import Priced, Tables, priced
 from .uniform import uniform
@@ -51,6 +53,8 @@ class Search:
     tables: Tables = field(default_factory=Tables)
     left_ns: int = NEVER
     """The least bound of shapes that were left unopened as time ran out."""
+    keeps_tables: bool = field(init=False)
+    """Whether what is priced is that of the tables."""
     leader: Entry | None = None
     """The row of the plan that lowered the limit last."""
     bounds: ShapeBounds = field(init=False)
@@ -63,6 +67,7 @@ class Search:
             self.limit_ns = int(deadline * 1e9)
         origin = self.request.origin("choose.rules")
         self.rules = [Rule(text, origin) for text in self.request.choose.rules]
+        self.keeps_tables = not self.narrowed
         self.ending = Closing(self.request, self.rules, self.tally, self.limit_ns, self.time_limit)
 
     def run(self) -> Outcome:
@@ -70,14 +75,17 @@ class Search:
         for rule in self.rules:
             _ = rule.tree
         tables = self.tables.space if self.narrowed else self.tables.roomy
-        found = self._legal(tables(self.request))
+        every = tables(self.request)
+        if any("ulysses_group_size" in rule.text for rule in self.rules):
+            every = space(self.request).spelled()
+        found = self._legal(every)
         if not len(found.kind):
             return Outcome(None, None, True, self.tally)
         return self._close(self._survivors(found))
 
     def _legal(self, found: Space) -> Space:
         """Shapes with rows that obey every rule and limit on knobs, and how many they have each."""
-        self.tally.rows = int(found.sizes.sum()) + found.dropped
+        self.tally.rows = int(found.sizes @ (1 + found.others)) + found.dropped
         self._charge(ROW_SECONDS * len(found.kind))
         self.legal = found.sizes
         if not affordable(self.request):
@@ -88,10 +96,11 @@ class Search:
             return found
         every = found.rows(np.arange(len(found.kind)))
         keep = np.ones(len(every), dtype=np.bool_)
+        each = np.repeat(1 + found.others, found.sizes)
         for name, mask in cut_by(self.request, every).items():
-            self.tally.by_rule[name] = int((~mask).sum())
+            self.tally.by_rule[name] = int(each[~mask].sum())
             keep &= mask
-        self.tally.rule = int((~keep).sum())
+        self.tally.rule = int(each[~keep].sum())
         starts = np.cumsum(found.sizes) - found.sizes
         kept = np.add.reduceat(keep, starts, dtype=np.int64) if len(starts) else found.sizes
         self.legal = kept[kept > 0]
@@ -133,10 +142,37 @@ class Search:
         bounds = shape_bounds if self.narrowed else self.tables.bounds
         self.bounds = bounds(self.request, found)
         self.large = TooLarge(found)
+        opened = self._by_bound(found, batches(found, self.bounds.least))
+        more = self._others(found)
+        opened += self._by_bound(more, at_once(self.bounds.least))
+        near = self._refined([entry for entry in opened if entry.bound <= self.limit_ns])
+        self.tally.bound += len(opened) - len(near)
+        return sorted(near, key=lambda entry: (entry.bound, entry.key))
+
+    def _others(self, found: Space) -> Space:
+        """Other exchanges of shapes, those that may hold a plan within the limit and that none outdoes."""
+        some, least = others_bounds(self.request, found, self.bounds)
+        worth = some[least <= self.limit_ns]
+        more, each = found.with_others(worth), found.others[worth]
+        kept = ~self._outdone(found.take(worth), more)
+        legal = np.repeat(self.legal[worth], each)
+        self.tally.bound += int(self.legal @ found.others - legal[kept].sum())
+        self.legal, self.keeps_tables = legal[kept], False
+        more = more.take(np.flatnonzero(kept))
+        self.bounds, self.large = shape_bounds(self.request, more), TooLarge(more)
+        return more
+
+    def _outdone(self, usual: Space, more: Space) -> Bools:
+        """Which of the shapes `more` another exchange outdoes, of these or of the usual ones."""
+        both = {name: np.concatenate([usual.shapes[name], more.shapes[name]]) for name in more.shapes}
+        return outdone([self.request], Strategies.partial(both))[len(usual.kind) :]
+
+    def _by_bound(self, found: Space, parts: Iterator[Ints]) -> list[Entry]:
+        """Rows of shapes that may hold a plan within the limit, those of the least bounds first."""
         least = self.bounds.least
         opened: list[Entry] = []
         closed = np.ones(len(least), dtype=np.bool_)
-        for batch in batches(found, least):
+        for batch in parts:
             worth = rounded(batch, least, self.limit_ns)
             tell(self.limit_ns if self.leader else None, min(int(least[batch].min()), self.limit_ns))
             closed[worth] = False
@@ -144,9 +180,8 @@ class Search:
                 self.left_ns = min(self.left_ns, int(least[worth].min(initial=NEVER)))
             elif len(worth):
                 opened += self._sooner(self._opened(found, worth))
-        near = self._refined([entry for entry in opened if entry.bound <= self.limit_ns])
-        self.tally.bound += int(self.legal[closed].sum()) + len(opened) - len(near)
-        return sorted(near, key=lambda entry: (entry.bound, entry.key))
+        self.tally.bound += int(self.legal[closed].sum())
+        return opened
 
     def _sooner(self, entries: list[Entry]) -> list[Entry]:
         """The entries, without the one that promises most where its bound leaves much open: it is solved.
@@ -209,7 +244,7 @@ class Search:
 
     def _priced(self, found: Space, shapes: Ints, small: Bools) -> Priced:
         """Rows of some shapes that obey the rules and are not known to be too large, with their bounds."""
-        if not self.narrowed:
+        if self.keeps_tables:
             return self.tables.priced(self.request, found, self.bounds, shapes, small)
         return priced(self.request, found, self.bounds, shapes, small)
 

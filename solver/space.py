@@ -15,18 +15,19 @@ from ..models.backend import Backend
 from ..models.divisors import EIGHT_BIT, misaligned
 from ..plans import Request
 from .axes import Core, alike, batches, chunks, cores, offloads, orders, sequence_parallel, shards
+from ._exchanges import Coded, offered
 from .software import Software, runs_together, softwares
 
 
-def _schedules(request: Request, software: Software, core: Core) -> Ints:
-    """(sequence_parallel, micro-batch, accumulation, chunks); chunks need rounds of whole pipelines.
+def _schedules(request: Request, software: Software, core: Core, usual: Coded) -> Ints:
+    """Columns `SCHEDULE`, context ranks exchanging as usual; chunks need rounds of whole pipelines.
 
     Under 8-bit arithmetic the tokens of a rank are a multiple of its unit.
     """
     known, unit = software.backend, EIGHT_BIT.get(software.precision, 1)
     parts = (
         tuple((value,) for value in sequence_parallel(request, known, core)),
-        tuple(batches(request, core)),
+        tuple((*batch, *usual) for batch in batches(request, core)),
         tuple((value,) for value in chunks(request, known, core)),
     )
     found = _in_rounds(parts, core.pipeline)
@@ -63,7 +64,7 @@ Parts = tuple[tuple[tuple[int, ...], ...], ...]
 def _in_rounds(parts: Parts, pipeline: int) -> Ints:
     """Schedules whose chunks go in rounds of whole pipelines; many cores have the same."""
     found = _crossed(parts, len(SCHEDULE))
-    whole: Ints = found[(found[:, 3] == 1) | (found[:, 2] % pipeline == 0)]
+    whole: Ints = found[(found[:, -1] == 1) | (found[:, 2] % pipeline == 0)]
     return whole
 
 
@@ -96,9 +97,16 @@ DEGREES = (
     "expert_parallel",
     "expert_tensor_parallel",
 )
-SCHEDULE = ("sequence_parallel", "micro_batch_size", "gradient_accumulation_steps", "virtual_pipeline")
+SCHEDULE = (
+    "sequence_parallel",
+    "micro_batch_size",
+    "gradient_accumulation_steps",
+    "context_parallel_kind",
+    "ulysses_group_size",
+    "virtual_pipeline",
+)
 CUT = (*SOFTWARE, "tensor_parallel", "context_parallel", "expert_parallel", "expert_tensor_parallel")
-WORK = (*CUT, "sequence_parallel", "micro_batch_size")
+WORK = (*CUT, "sequence_parallel", "micro_batch_size", "context_parallel_kind", "ulysses_group_size")
 """What the work of a card on a layer depends on."""
 
 VARIANT = (
@@ -126,6 +134,9 @@ class Space:
     cut: Ints
     core: Ints
     variants: tuple[Ints, ...]
+    offer: Ints
+    offers: tuple[tuple[Coded, ...], ...]
+    """`offers[offer[i]]`: in which other ways the context ranks of shape i could exchange their sequence."""
     dropped: int = 0
     """Rows that were left out as their states alone are too large."""
 
@@ -133,9 +144,16 @@ class Space:
     def works(self) -> tuple[Strategies, Ints]:
         """Columns `WORK` of the shapes whose cards do different work, and which of them each shape is."""
         micro, split = self.shapes["micro_batch_size"], self.shapes["sequence_parallel"]
-        packed = (self.cut << 40) | (micro << 1) | split
+        packed = (self.cut << 46) | (self.exchange << 40) | (micro << 1) | split
         _, first, place = np.unique(packed, return_index=True, return_inverse=True)
         return Strategies.partial({name: self.shapes[name][first] for name in WORK}), place.reshape(-1)
+
+    @cached_property
+    def exchange(self) -> Ints:
+        """A small number for each kind and group of context ranks."""
+        kind, group = self.shapes["context_parallel_kind"], self.shapes["ulysses_group_size"]
+        found: Ints = np.unique((group << 8) | kind, return_inverse=True)[1].reshape(-1)
+        return found
 
     @cached_property
     def sizes(self) -> Ints:
@@ -160,7 +178,35 @@ class Space:
     def take(self, shapes: Ints) -> Space:
         """Some of the shapes."""
         columns = {name: values[shapes] for name, values in self.shapes.items()}
-        return Space(columns, self.kind[shapes], self.cut[shapes], self.core[shapes], self.variants)
+        parts = (self.kind[shapes], self.cut[shapes], self.core[shapes])
+        return Space(columns, *parts, self.variants, self.offer[shapes], self.offers)
+
+    @cached_property
+    def others(self) -> Ints:
+        """In how many other ways the context ranks of each shape could exchange their sequence."""
+        found: Ints = np.array([len(offer) for offer in self.offers], dtype=np.int64)[self.offer]
+        return found
+
+    def with_others(self, shapes: Ints) -> Space:
+        """The other exchanges of some shapes, each a shape of its own, in order."""
+        found = self.take(np.repeat(shapes, self.others[shapes]))
+        coded = [one for offer in self.offer[shapes].tolist() for one in self.offers[offer]]
+        kind, group = np.array(coded, dtype=np.int64).reshape(-1, 2).T
+        columns = found.shapes | {"context_parallel_kind": kind, "ulysses_group_size": group}
+        return replace(found, shapes=columns, offer=np.zeros_like(found.offer), offers=((),))
+
+    def spelled(self) -> Space:
+        """This space with every exchange as a shape of its own."""
+        more = self.with_others(np.arange(len(self.kind)))
+        return replace(
+            self,
+            shapes={name: np.concatenate([self.shapes[name], more.shapes[name]]) for name in self.shapes},
+            kind=np.concatenate([self.kind, more.kind]),
+            cut=np.concatenate([self.cut, more.cut]),
+            core=np.concatenate([self.core, more.core]),
+            offer=np.zeros(len(self.kind) + len(more.kind), dtype=np.int64),
+            offers=more.offers,
+        )
 
     def short_of(self, rows: int) -> Space:
         """This space, of which so many rows were left out."""
@@ -176,7 +222,10 @@ class Space:
 
 
 def space(request: Request) -> Space:
-    """Every row of the request, before its rules and limits, in a fixed order."""
+    """Every row of the request, before its rules and limits, in a fixed order.
+
+    Shapes exchange as is usual, and know how else they could: see `Space.spelled`.
+    """
     made = _Shapes(request)
     for software in softwares(request):
         made.add(software)
@@ -189,6 +238,9 @@ class _Shapes:
     def __init__(self, request: Request) -> None:
         self.request = request
         self.cores: dict[tuple[str, str, str], list[tuple[Core, Ints, int]]] = {}
+        self.offers: dict[tuple[Coded, ...], int] = {(): 0}
+        self.legal: dict[tuple[str, int, int], list[Coded]] = {}
+        self.offered: list[int] = []
         self.variants: dict[bytes, tuple[int, Ints]] = {}
         self.heads: list[tuple[int, ...]] = []
         self.tails: list[Ints] = []
@@ -214,8 +266,21 @@ class _Shapes:
                 self.heads.append((*words, *degrees, core.expert_tensor))
                 self.tails.append(schedules)
                 self.kinds.append(kind)
+                self.offered.append(self._offer(software.backend, core))
                 cut = (*words, core.tensor, core.context, core.expert, core.expert_tensor)
                 self.cuts.append(self.known.setdefault(cut, len(self.known)))
+
+    def _offer(self, known: Backend, core: Core) -> int:
+        """The number of the other exchanges of a core."""
+        others = tuple(self._exchanges(known, core)[1:])
+        return self.offers.setdefault(others, len(self.offers))
+
+    def _exchanges(self, known: Backend, core: Core) -> list[Coded]:
+        """What is offered to a core, the usual exchange first."""
+        key = (known.name, core.tensor, core.context)
+        if key not in self.legal:
+            self.legal[key] = offered(self.request, known, core.tensor, core.context)
+        return self.legal[key]
 
     def _cores(self, software: Software) -> Iterator[tuple[Core, Ints, int]]:
         """Cores with their schedules and the number of their variants; experts rarely make a difference."""
@@ -232,7 +297,8 @@ class _Shapes:
             cut = (core.tensor, core.context, core.pipeline, core.data)
             where = (*cut, core.expert == 1, alike(core))
             if cut not in schedules:
-                schedules[cut] = _schedules(self.request, software, core)
+                usual = self._exchanges(software.backend, core)[0]
+                schedules[cut] = _schedules(self.request, software, core, usual)
             if where not in keeping:
                 keeping[where] = self._kind(_keeping(self.request, software, core))
             table, kind = schedules[cut], keeping[where]
@@ -253,13 +319,13 @@ class _Shapes:
         tails = np.concatenate([np.zeros((0, len(SCHEDULE)), dtype=np.int64), *self.tails])
         shapes = {name: np.repeat(heads[:, i], lengths) for i, name in enumerate(names)}
         shapes |= {name: tails[:, i] for i, name in enumerate(SCHEDULE)}
-        parts = (self.kinds, self.cuts, range(len(self.kinds)))
-        kind, cut, core = (np.repeat(np.array(part, dtype=np.int64), lengths) for part in parts)
+        parts = (self.kinds, self.cuts, range(len(self.kinds)), self.offered)
+        kind, cut, core, offer = (np.repeat(np.array(part, dtype=np.int64), lengths) for part in parts)
         variants = tuple(table for _, table in self.variants.values())
-        return Space(shapes, kind, cut, core, variants)
+        return Space(shapes, kind, cut, core, variants, offer, tuple(self.offers))
 
 
 def rows(request: Request) -> Strategies:
     """Every row of the request, before its rules and limits, in a fixed order."""
-    found = space(request)
+    found = space(request).spelled()
     return found.rows(np.arange(len(found.kind)))

@@ -116,7 +116,8 @@ def priced(request: Request, found: Space, bounds: ShapeBounds, shapes: Ints, so
 
 def _cards(request: Request) -> tuple[Any, ...]:
     cluster, node = request.cluster, request.cluster.node
-    return cluster.gpus, node.gpus, cluster.nodes, node.gpu.name, node.gpu.precisions
+    islands = tuple(tier.cards for tier in cluster.tiers().tiers)
+    return cluster.gpus, node.gpus, cluster.nodes, node.gpu.name, node.gpu.precisions, islands
 
 
 def _job(request: Request) -> tuple[Any, ...]:

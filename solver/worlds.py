@@ -102,7 +102,7 @@ def _works(request: Request, width: int) -> dict[int, Chunk]:
     one = {"pipeline_parallel": (1,), "data_parallel": (1,), "virtual_pipeline": (1,)}
     choose = request.choose.model_copy(update={**dict.fromkeys(free), **one, "rules": ()})
     alone = request.model_copy(update={"cluster": ideal, "choose": choose})
-    shapes = space(alone)
+    shapes = space(alone).spelled()
     if not len(shapes.kind):
         return {}
     works, _ = shapes.works

@@ -11,6 +11,7 @@ from plans_by_hand import deepspeed, fsdp, megatron, plan, tiny
 from shardwise.hardware import Cluster
 from shardwise.launch import emit, refusal, targets
 from shardwise.models import Stage, Strategy, Transformer
+from shardwise.models.context import exchanges, unfit
 from shardwise.plans import Plan
 
 MODELS = ("llama-3.1-8b", "llama-3.1-70b", "mixtral-8x7b", "deepseek-v3", "qwen3-14b", "gpt3-175b")
@@ -145,7 +146,7 @@ def _megatron(dice: random.Random, model: Transformer) -> Strategy:
         dice.choice([1, 2, 4, 8]),
         tensor_parallel=tensor,
         sequence_parallel=tensor > 1,
-        context_parallel=dice.choice([1, 1, 2]),
+        **_exchange(dice, model, tensor),
         expert_parallel=dice.choice([1, 2, 4, 8]) if routed else 1,
         expert_tensor_parallel=dice.choice([1, 1, 2]) if routed else 1,
         virtual_pipeline=chunks if stages > 1 else 1,
@@ -165,6 +166,16 @@ def _megatron(dice: random.Random, model: Transformer) -> Strategy:
         ),
         **_steps(dice),
     )
+
+
+def _exchange(dice: random.Random, model: Transformer, tensor: int) -> dict[str, Any]:
+    """Context ranks and a way to exchange a sequence that the model can run."""
+    context = dice.choice([1, 1, 2, 4])
+    able = [one for one in exchanges(context) if not unfit(model, one, tensor)]
+    if not able:
+        return {}
+    kind, group = dice.choice(able)
+    return {"context_parallel": context, "context_parallel_kind": kind, "ulysses_group_size": group}
 
 
 def _layers(dice: random.Random, layers: int, stages: int, chunks: int) -> list[int]:

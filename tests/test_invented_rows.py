@@ -129,6 +129,8 @@ def row_of(kind: Shape, data: int) -> Row:
         context_parallel=1,
         pipeline_parallel=kind.stages,
         data_parallel=data,
+        context_parallel_kind="none",
+        ulysses_group_size=1,
         expert_parallel=1,
         expert_tensor_parallel=1,
         zero_stage=2 if fsdp else 1,

@@ -126,8 +126,11 @@ def test_a_window_has_no_ring() -> None:
     mistral = Transformer.preset("mistral-7b")
     ring = refusal(megatron(1, 4, context_parallel=2, stages=WHOLE), mistral, "megatron")
 
-    assert ring is not None and ring.field == "context_parallel"
+    assert ring is not None and ring.field == "context_parallel_kind"
     assert refusal(megatron(1, 8, stages=WHOLE), mistral, "megatron") is None
+    for kind in ("all_gather", "ulysses"):
+        strategy = megatron(1, 4, context_parallel=2, context_parallel_kind=kind, stages=WHOLE)
+        assert refusal(strategy, mistral, "megatron") is None
 
 
 def test_interleaved_stages_need_one_kind_of_layer() -> None:

@@ -46,7 +46,8 @@ def test_the_random_plans_use_every_choice() -> None:
     """Stages of unequal length, chunks, experts, offload, partial recomputation: none is left undrawn."""
     drawn = [plan.strategy for target in TARGETS for plan in random_plans(target, 60)]
 
-    for field in ("tensor_parallel", "pipeline_parallel", "context_parallel", "expert_parallel",
+    for field in ("tensor_parallel", "pipeline_parallel", "context_parallel", "context_parallel_kind",
+                  "ulysses_group_size", "expert_parallel",
                   "expert_tensor_parallel", "virtual_pipeline", "zero_stage", "shard_group_size",
                   "secondary_shard_group_size",
                   "sequence_parallel", "precision", "gradient_dtype", "loss_kernel", "rank_order",

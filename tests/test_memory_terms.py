@@ -140,10 +140,13 @@ def test_sequence_parallel_gathers_the_whole_sequence() -> None:
 
 
 def test_context_ranks_hold_keys_and_values_on_their_way() -> None:
-    """Two buffers of keys and values, 8 kappa T; none without context parallel."""
-    ring = ledger(length=8192, cards=8, data_parallel=4, context_parallel=2)
+    """Two buffers of keys and values, 8 kappa T; gathered all of them, with gradients; none without."""
+    cut: dict[str, Any] = {"data_parallel": 4, "context_parallel": 2}
+    ring = ledger(length=8192, cards=8, context_parallel_kind="ring", **cut)
+    gathered = ledger(length=8192, cards=8, context_parallel_kind="all_gather", **cut)
 
     assert term(ring, "backward", "context_buffers") == 8 * 1024 * 4096
+    assert term(gathered, "backward", "context_buffers") == 8 * 1024 * 8192
     assert term(ledger(), "backward", "context_buffers") == 0
 
 

@@ -14,11 +14,28 @@ from .families import known
 from .layout import chunks, layout, uneven
 from .model_schema import AttentionArgs, ExpertArgs, ModelArgs
 from .recompute import all_whole, whole_layers
-from .schema import MemoryArgs, ParallelArgs, PrecisionArgs
+from .schema import Exchange, MemoryArgs, ParallelArgs, PrecisionArgs
 
 NORMS = {"rms": "RMSNorm", "layer": "LayerNorm"}
 DELAYED = {"megatron-2022", "nemo-2024"}
 """Stacks of the years before Transformer Engine scaled by the tensor at hand."""
+
+
+EXCHANGES: dict[str, Exchange] = {
+    "ring": "p2p",
+    "all_gather": "all_gather",
+    "ulysses": "a2a",
+    "ulysses+ring": "a2a+p2p",
+}
+"""Words of --cp-comm-type; Transformer Engine compares them letter by letter."""
+
+
+def two_levels(strategy: Strategy) -> tuple[int, int] | None:
+    """Ranks of the all-to-all and of the ring over its groups, inner first."""
+    if strategy.context_parallel_kind != "ulysses+ring":
+        return None
+    inner = strategy.ulysses_group_size
+    return inner, strategy.context_parallel // inner
 
 
 def model_args(model: Transformer, training: Training) -> ModelArgs:
@@ -128,7 +145,8 @@ def parallel_args(plan: Plan) -> ParallelArgs:
         num_virtual_stages_per_pipeline_rank=None if spelt else interleaved,
         pipeline_model_parallel_layout=spelt,
         context_parallel_size=strategy.context_parallel,
-        cp_comm_type="p2p" if strategy.context_parallel > 1 else None,
+        cp_comm_type=EXCHANGES.get(strategy.context_parallel_kind),
+        hierarchical_context_parallel_sizes=two_levels(strategy),
         expert_model_parallel_size=strategy.expert_parallel if routed else None,
         expert_tensor_parallel_size=strategy.expert_tensor_parallel if routed else None,
         use_tp_pp_dp_mapping=strategy.rank_order == "tp-cp-pp-dp" and strategy.pipeline_parallel > 1,

@@ -69,6 +69,9 @@ def overrides(args: MegatronArgs) -> dict[str, Any]:
         "comm_overlap": None,
         "mixed_precision": PRECISIONS[args.precision.fp8_format, args.precision.fp8_recipe],
     }
+    if parallel.hierarchical_context_parallel_sizes is not None:
+        levels = parallel.hierarchical_context_parallel_sizes
+        found["model.hierarchical_context_parallel_sizes"] = levels
     if args.experts.num_experts is not None:
         found["model.expert_model_parallel_size"] = parallel.expert_model_parallel_size
         found["model.expert_tensor_parallel_size"] = parallel.expert_tensor_parallel_size
@@ -93,13 +96,13 @@ def write(plan: Plan, args: MegatronArgs) -> dict[str, str]:
 def _word(value: Any) -> str:
     """A value in Hydra's grammar.
 
-    >>> _word(None), _word(True), _word(("mlp", "moe")), _word("Et|t*2L")
-    ('null', 'true', '[mlp,moe]', "'Et|t*2L'")
+    >>> _word(None), _word(True), _word(("mlp", "moe")), _word((2, 4)), _word("Et|t*2L")
+    ('null', 'true', '[mlp,moe]', '[2,4]', "'Et|t*2L'")
     """
     if value is None or isinstance(value, bool):
         return "null" if value is None else str(value).lower()
     if isinstance(value, tuple):
-        return f"[{','.join(value)}]"
+        return f"[{','.join(map(str, value))}]"
     if isinstance(value, str) and not value.replace("_", "").isalnum():
         return f"'{value}'"
     return str(value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...models.context import Exchange, unfit
 from ...models.divisors import divisors
 from ...models.strategy import Strategy
 from ...models.transformer import Transformer
@@ -76,10 +77,10 @@ def _tensor(strategy: Strategy, model: Transformer) -> Iterator[Objection]:
         if divisor.required and divisor.number % degree:
             reason = f"does not divide {divisor.of}, {divisor.number}: {divisor.reason}"
             yield Objection(divisor.axis, degree, reason)
-    windows = [kind for kind in model.kinds if kind.attention.window]
-    if strategy.context_parallel > 1 and windows:
-        reason = "the ring of Transformer Engine has no sliding window"
-        yield Objection("context_parallel", strategy.context_parallel, reason)
+    exchange = Exchange(strategy.context_parallel_kind, strategy.ulysses_group_size)
+    reason = unfit(model, exchange, size)
+    if reason:
+        yield Objection("context_parallel_kind", strategy.context_parallel_kind, reason)
 
 
 def _pipeline(strategy: Strategy, model: Transformer) -> Iterator[Objection]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from ...inputs import InputError
@@ -101,6 +102,7 @@ def fields(bundle: Bundle, model: Transformer, cards: int) -> dict[str, Any]:
         "tensor_parallel": tensor,
         "pipeline_parallel": stages,
         "context_parallel": context,
+        **_exchange(args, context),
         "expert_parallel": args.count("expert_model_parallel_size") if routed else 1,
         "expert_tensor_parallel": args.count("expert_tensor_parallel_size", tensor) if routed else 1,
         "virtual_pipeline": chunks,
@@ -120,6 +122,39 @@ def fields(bundle: Bundle, model: Transformer, cards: int) -> dict[str, Any]:
             raise args.wrong("global_batch_size", f"is no multiple of {micro} x {ranks} data-parallel ranks")
         found["gradient_accumulation_steps"] = steps
     return found
+
+
+KINDS: dict[str, str] = {
+    "p2p": "ring", "all_gather": "all_gather", "allgather": "all_gather", "a2a": "ulysses",
+    "a2a+p2p": "ulysses+ring",
+}  # fmt: skip
+"""Kinds by the words of --cp-comm-type, whose help text spells all_gather in one word."""
+
+
+def _exchange(args: Arguments, context: int) -> dict[str, Any]:
+    """How context ranks exchange a sequence: one word for all layers, and the ranks of two levels."""
+    if context == 1:
+        return {}
+    said = args.given("cp_comm_type")
+    words = list(dict.fromkeys(said.value if said else ["p2p"]))
+    if len(words) > 1:
+        reason = "layers that exchange in different ways are not priced"
+        raise args.wrong("cp_comm_type", reason, tuple(KINDS))
+    if words[0] not in KINDS:
+        raise args.wrong("cp_comm_type", "is no way to exchange a sequence", tuple(KINDS))
+    if KINDS[words[0]] != "ulysses+ring":
+        return {"context_parallel_kind": KINDS[words[0]]}
+    levels = args.given("hierarchical_context_parallel_sizes")
+    if levels is None:
+        reason = "a2a+p2p needs --hierarchical-context-parallel-sizes"
+        raise args.wrong("cp_comm_type", reason, ("p2p", "a2a"))
+    sizes = [whole(value, "hierarchical_context_parallel_sizes", levels.where) for value in levels.value]
+    if len(sizes) != 2 or prod(sizes) != context:
+        reason = f"must be two sizes that multiply to {context}"
+        raise args.wrong("hierarchical_context_parallel_sizes", reason)
+    if 1 in sizes:
+        return {"context_parallel_kind": "ring" if sizes[0] == 1 else "ulysses"}
+    return {"context_parallel_kind": "ulysses+ring", "ulysses_group_size": sizes[0]}
 
 
 def _same_model(args: Arguments, model: Transformer) -> None:

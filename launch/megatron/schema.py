@@ -7,6 +7,7 @@ experts without experts, and recompute words that contradict each other; this sc
 
 from __future__ import annotations
 
+from math import prod
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -18,6 +19,9 @@ Share = Annotated[float, Field(ge=0, lt=1)]
 Positive = Annotated[float, Field(gt=0)]
 
 
+Exchange = Literal["p2p", "all_gather", "a2a", "a2a+p2p"]
+
+
 class ParallelArgs(Strict):
     """How the model lies on the cards, and which communication is hidden."""
 
@@ -27,7 +31,8 @@ class ParallelArgs(Strict):
     num_virtual_stages_per_pipeline_rank: Annotated[int, Field(ge=2)] | None = None
     pipeline_model_parallel_layout: str | None = None
     context_parallel_size: Count
-    cp_comm_type: Literal["p2p"] | None = None
+    cp_comm_type: Exchange | None = None
+    hierarchical_context_parallel_sizes: tuple[Count, Count] | None = None
     expert_model_parallel_size: Count | None = None
     expert_tensor_parallel_size: Count | None = None
     use_tp_pp_dp_mapping: bool = False
@@ -41,6 +46,11 @@ class ParallelArgs(Strict):
             raise ValueError("sequence_parallel needs tensor_model_parallel_size above 1")
         if (self.cp_comm_type is not None) != (self.context_parallel_size > 1):
             raise ValueError("cp_comm_type goes with context_parallel_size above 1")
+        sizes = self.hierarchical_context_parallel_sizes
+        if (sizes is not None) != (self.cp_comm_type == "a2a+p2p"):
+            raise ValueError("hierarchical_context_parallel_sizes go with cp_comm_type a2a+p2p")
+        if sizes is not None and prod(sizes) != self.context_parallel_size:
+            raise ValueError(f"{sizes} ranks on two levels are not {self.context_parallel_size}")
         if (self.expert_model_parallel_size is None) != (self.expert_tensor_parallel_size is None):
             raise ValueError("both sizes of experts are stated, or none")
         if self.overlap_param_gather and not (self.use_distributed_optimizer and self.overlap_grad_reduce):
@@ -191,9 +201,18 @@ class MegatronArgs(Strict):
             raise ValueError("sizes of expert parallel go with num_experts")
         if experts is not None and over is not None and experts % over:
             raise ValueError(f"{over} ranks do not divide {experts} experts")
+        heads = self._heads_exchanged()
+        if groups % (parallel.tensor_model_parallel_size * heads):
+            raise ValueError(f"{heads} ranks exchange no whole heads of keys, of {groups}")
         if experts and parallel.tensor_model_parallel_size > 1 and not parallel.sequence_parallel:
             raise ValueError("experts beside tensor parallel need sequence_parallel")
         return self
+
+    def _heads_exchanged(self) -> int:
+        """Ranks of an all-to-all of heads."""
+        sizes = self.parallel.hierarchical_context_parallel_sizes
+        whole = self.parallel.context_parallel_size if self.parallel.cp_comm_type == "a2a" else 1
+        return sizes[0] if sizes is not None else whole
 
     @model_validator(mode="after")
     def _states(self) -> Self:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from shardwise.models import Strategy, Transformer
 from shardwise.models.backend import Backend, backend
@@ -25,6 +25,8 @@ class Row(NamedTuple):
     loss_kernel: str
     tensor_parallel: int
     context_parallel: int
+    context_parallel_kind: str
+    ulysses_group_size: int
     pipeline_parallel: int
     data_parallel: int
     expert_parallel: int
@@ -52,6 +54,8 @@ class Degrees(NamedTuple):
 
     tensor: int
     context: int
+    kind: str
+    heads: int
     pipeline: int
     data: int
     expert: int
@@ -91,9 +95,12 @@ def _legal(request: Request) -> Iterator[Row]:
                         for order, batch in _schedule(request, known, cut):
                             if not _whole_blocks(request, words[2], cut, batch[0], sequence):
                                 continue
-                            yield Row(
-                                *words, *cut, *shard, *place, sequence, order, *batch, _order(cut, batch[-1])
-                            )
+                            rest = (*shard, *place, sequence, order, *batch, _order(cut, batch[-1]))
+                            yield _row(words, cut, rest)
+
+
+def _row(words: Words, cut: Degrees, rest: tuple[Any, ...]) -> Row:
+    return Row._make((*words, *cut, *rest))
 
 
 def _order(cut: Degrees, chunks: int) -> str:
@@ -227,9 +234,63 @@ def _cuts_layers(model: Transformer, t: int) -> bool:
 
 
 def _cuts_sequence(request: Request, c: int) -> bool:
-    """Zig-zag halves: each context rank takes one early and one late slice; windows do not go round."""
-    slides = any(run.block.attention.window for run in request.model.runs)
-    return c == 1 or (request.training.sequence_length % (2 * c) == 0 and not slides)
+    """Zig-zag halves: each context rank takes one early and one late slice."""
+    return c == 1 or request.training.sequence_length % (2 * c) == 0
+
+
+KINDS = {
+    "megatron": ("ring", "all_gather", "ulysses", "ulysses+ring"),
+    "fsdp": ("all_gather", "ring"),
+    "deepspeed": ("ulysses",),
+}
+"""How each backend can exchange a sequence, as it does by itself first."""
+
+
+def _exchanges(request: Request, name: str, t: int, c: int) -> Iterator[tuple[str, int]]:
+    """(kind, ranks that exchange heads): the usual one; others of long sequences, or where it cannot run.
+
+    Unasked an all-to-all stays in an island, and has two levels only where the context ranks leave one.
+    """
+    if c == 1:
+        yield from (("none", 1) for _ in range(_asked_for(request, "none", 1)))
+        return
+    pairs = [(kind, size) for kind in KINDS[name] for size in range(1, c + 1) if _is_of(kind, size, c)]
+    able = [pair for pair in pairs if _exchanged(request, t, *pair)]
+    choose, island = request.choose, request.cluster.tiers().tiers[0].cards
+    if choose.context_parallel_kind or choose.ulysses_group_size:
+        yield from (pair for pair in able if _asked_for(request, *pair))
+        return
+    usual = [pair for pair in able if pair[0] == KINDS[name][0]]
+    yield from usual
+    if usual and request.training.sequence_length < 2 * request.model.hidden_size:
+        return
+    near = [pair for pair in able if pair not in usual and (pair[1] == 1 or t * pair[1] <= island)]
+    two = [size for kind, size in near if kind == "ulysses+ring"]
+    yield from (pair for pair in near if pair[0] != "ulysses+ring")
+    if two and t * c > island:
+        yield "ulysses+ring", max(two)
+
+
+def _asked_for(request: Request, kind: str, size: int) -> bool:
+    words, sizes = request.choose.context_parallel_kind, request.choose.ulysses_group_size
+    return (words is None or kind in words) and (sizes is None or size in sizes)
+
+
+def _is_of(kind: str, size: int, c: int) -> bool:
+    """Heads are exchanged by nobody, by all, or by equal groups."""
+    if kind == "ulysses+ring":
+        return 1 < size < c and c % size == 0
+    return size == (c if kind == "ulysses" else 1)
+
+
+def _exchanged(request: Request, t: int, kind: str, size: int) -> bool:
+    """Windows never go round; latent keys and values always do; each rank has whole heads of both."""
+    mixers = [run.block.attention for run in request.model.runs]
+    if any(mixer.window for mixer in mixers) and kind in ("ring", "ulysses+ring"):
+        return False
+    if any(mixer.kv_rank is not None for mixer in mixers) and kind in ("all_gather", "ulysses"):
+        return False
+    return all(number % (t * size) == 0 for mixer in mixers for number in (mixer.heads, mixer.kv_heads))
 
 
 BLOCKS = {"fp8": 16, "mxfp8": 32}
@@ -271,7 +332,7 @@ def _with_experts(request: Request, known: Backend, cut: tuple[int, int, int, in
             if not (wished(request, "expert_parallel", e) and wished(request, "expert_tensor_parallel", et)):
                 continue
             if _runs(known, "expert_parallel", e):
-                yield Degrees(t, c, p, d, e, et)
+                yield from (Degrees(t, c, *way, p, d, e, et) for way in _exchanges(request, known.name, t, c))
 
 
 def _shards(request: Request, known: Backend, cut: Degrees) -> Iterator[tuple[int, int, int, bool]]:

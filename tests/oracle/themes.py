@@ -106,6 +106,20 @@ def context(rng: Random) -> dict[str, Any]:
     return asked(rng, transformer, (rng.choice(CARDS), 4, rng.choice((1, 2))), (2, 4), choose)
 
 
+def exchanged(rng: Random) -> dict[str, Any]:
+    """The sequence over two cards or more, in a way that is asked for."""
+    transformer = rng.choice((dense, dense, gpt, mixed))(rng, rng.randint(3, 5))
+    kinds = rng.choice((["all_gather"], ["ulysses"], ["ulysses+ring"], ["ring", "ulysses", "ulysses+ring"]))
+    choose: dict[str, Any] = {
+        "backend": "megatron",
+        "tensor_parallel": [1],
+        "context_parallel": [4] if "ulysses+ring" in kinds else rng.choice(([2], [2, 4])),
+        "context_parallel_kind": kinds,
+        "pipeline_parallel": rng.choice(([1], [1, 2])),
+    }
+    return asked(rng, transformer, (rng.choice(CARDS), 4, rng.choice((1, 2))), (2, 4), choose)
+
+
 def routing(rng: Random) -> dict[str, Any]:
     """Experts over cards, with tensor parallel beside or across them."""
     transformer = experts(rng, rng.randint(2, 5))
