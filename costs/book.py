@@ -172,8 +172,8 @@ class Book:
             layer=work.forward, first=share * embedding_seconds(layout), last=share * head_seconds(layout)
         )
         talked = [
-            self._host_overhead(), tensor_term(layout), context_term(layout, work), expert_term(layout, work),
-            pipeline_term(layout), sharded_term(layout, work),
+            self._host_overhead(), tensor_term(layout), context_term(layout, work.attention),
+            expert_term(layout, work), pipeline_term(layout), sharded_term(layout, work),
         ]  # fmt: skip
         halves = [_once_forward(term) for term in talked]
         chunks = layout.strategies.virtual_pipeline

@@ -51,6 +51,25 @@ class Stage(Frozen):
         return self
 
 
+def _scheduled(data: dict[str, Any]) -> dict[str, Any]:
+    """The schedule of a strategy that names none."""
+    stages, chunks = (data.get(name, 1) for name in ("pipeline_parallel", "virtual_pipeline"))
+    if data.get("pipeline_schedule") is not None or not (isinstance(stages, int) and isinstance(chunks, int)):
+        return {}
+    return {"pipeline_schedule": usual_schedule(stages, chunks)}
+
+
+def _exchange(data: dict[str, Any]) -> dict[str, Any]:
+    """Kind and group of context ranks, as the backend has them where a strategy does not say."""
+    context = data.get("context_parallel", 1)
+    if not isinstance(context, int) or context < 1:
+        return {}
+    usual = "none" if context == 1 else USUAL.get(str(data.get("backend")), "ring")
+    kind = data.get("context_parallel_kind") or usual
+    size = data.get("ulysses_group_size", usual_group(str(kind), context))
+    return {"ulysses_group_size": size, "context_parallel_kind": kind}
+
+
 class Strategy(Frozen):
     """Global choices, which multiply to the world, and the integers of each pipeline stage.
 
@@ -95,28 +114,9 @@ class Strategy(Frozen):
 
     @model_validator(mode="before")
     @classmethod
-    def _scheduled(cls, data: Any) -> Any:
-        """Fills in the schedule that the degrees ask for."""
-        if not isinstance(data, dict) or data.get("pipeline_schedule") is not None:
-            return data
-        stages, chunks = (data.get(name, 1) for name in ("pipeline_parallel", "virtual_pipeline"))
-        if not (isinstance(stages, int) and isinstance(chunks, int)):
-            return data
-        return {**data, "pipeline_schedule": usual_schedule(stages, chunks)}
-
-    @model_validator(mode="before")
-    @classmethod
-    def _usual_exchange(cls, data: Any) -> Any:
-        """Kind and group that are left out follow from the backend and from context_parallel."""
-        if not isinstance(data, dict):
-            return data
-        context = data.get("context_parallel", 1)
-        if not isinstance(context, int) or context < 1:
-            return data
-        usual = "none" if context == 1 else USUAL.get(str(data.get("backend")), "ring")
-        kind = data.get("context_parallel_kind") or usual
-        size = usual_group(str(kind), context)
-        return {"ulysses_group_size": size, **data, "context_parallel_kind": kind}
+    def _usual(cls, data: Any) -> Any:
+        """Fills in the schedule and the exchange that the degrees and the backend ask for."""
+        return {**data, **_scheduled(data), **_exchange(data)} if isinstance(data, dict) else data
 
     @model_validator(mode="after")
     def _runs(self) -> Self:
@@ -160,7 +160,6 @@ class Strategy(Frozen):
             return "full"
         return "selective" if any(stage.recompute_selective_layers for stage in self.stages) else "none"
 
-    @property
     def row(self) -> dict[str, Any]:
         """The global choices alone, by name."""
         return self.model_dump(exclude={"stages"})

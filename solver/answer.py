@@ -36,6 +36,7 @@ from ..plans.report import (
     traffic_report,
 )
 from .engine import solver_version
+from .exchanges import left_aside
 from .judge import judge
 from .notices import notices
 from .outcome import Found, Outcome
@@ -69,6 +70,7 @@ def proof(request: Request, outcome: Outcome, found: Found) -> Proof:
         if outcome.proved
         else f"stopped before the end; nothing is faster than {seconds(bound)} s"
     )
+    aside = left_aside(request)
     return Proof(
         bound_seconds=seconds(bound),
         gap=round(gap, 6),
@@ -77,7 +79,7 @@ def proof(request: Request, outcome: Outcome, found: Found) -> Proof:
         leaves_solved=tally.leaves,
         master_solves=tally.masters,
         deterministic_time=round(tally.deterministic_time, 6),
-        statement=words,
+        statement=f"{words}; {aside}" if aside else words,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from itertools import permutations
 
@@ -12,8 +13,8 @@ from ..costs.context import context_buffers, context_term
 from ..costs.kernels import attention_seconds
 from ..costs.layout import Layout
 from ..costs.terms import ns
-from ..models.backend import Backend
-from ..models.context import USUAL, Exchange, exchanges, unfit
+from ..models.backend import Backend, backend
+from ..models.context import CONTEXT_KINDS, USUAL, Exchange, exchanges, unfit
 from ..models.divisors import divisors_of
 from ..models.strategy import BACKENDS
 from ..plans import Request
@@ -67,6 +68,24 @@ def offered(request: Request, known: Backend, tensor: int, context: int) -> list
 
 def _long(request: Request) -> bool:
     return request.training.sequence_length >= LONG * request.model.hidden_size
+
+
+def left_aside(request: Request) -> str:
+    """What the search leaves aside of exchanges that nobody asked for, in words; empty where nothing."""
+    choose, cluster = request.choose, request.cluster
+    several = [len(backend(name).context_kinds) > 1 for name in choose.backend or BACKENDS]
+    cut = cluster.gpus > 1 and request.training.sequence_length % 4 == 0 and choose.context_parallel != (1,)
+    if choose.context_parallel_kind or choose.ulysses_group_size or not (cut and any(several)):
+        return ""
+    asked = f"--set 'context_parallel_kind={json.dumps(CONTEXT_KINDS)}' searches all"
+    if not _long(request):
+        return (
+            "context ranks exchange a sequence as their backend does by itself, since it is shorter than "
+            f"{LONG} x hidden_size; {asked}"
+        )
+    if cluster.gpus > cluster.tiers().tiers[0].cards:
+        return f"context ranks exchange heads by all-to-all inside an island only; {asked}"
+    return ""
 
 
 def _free(request: Request, one: Exchange, tensor: int, context: int) -> bool:

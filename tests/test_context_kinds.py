@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -21,7 +22,7 @@ from shardwise.launch import emit
 from shardwise.launch.documents import documents
 from shardwise.launch.read import read_config
 from shardwise.models import Strategy, Transformer
-from shardwise.solver.exchanges import outdone
+from shardwise.solver.exchanges import left_aside, outdone
 from shardwise.solver.legal import breaches
 from shardwise.solver.search import Search
 from shardwise.solver.space import rows
@@ -146,6 +147,20 @@ def test_what_is_left_out_is_as_the_backend_does_by_itself() -> None:
         left = {k: v for k, v in values.items() if k not in ("context_parallel_kind", "ulysses_group_size")}
         found = Strategy(**{**left, "backend": name})
         assert (found.context_parallel_kind, found.ulysses_group_size) == (kind, group)
+
+
+def test_the_proof_says_which_ways_were_not_searched() -> None:
+    """A short sequence, or an all-to-all that would leave an island; nothing where ways are named."""
+    short, long = request(length=4096), request(nodes=2, length=8192)
+    for asked, words in ((short, "shorter than 2 x hidden_size"), (long, "inside an island only")):
+        told = left_aside(asked)
+        assert words in told
+        named = told.partition("context_parallel_kind=")[2].partition("'")[0]
+        assert not left_aside(asked.changed({"choose.context_parallel_kind": json.loads(named)}))
+        found = plan(asked)
+        assert isinstance(found, Plan) and told in found.proof.statement
+    assert not left_aside(request(length=8192))
+    assert not left_aside(request(length=4096, context_parallel=1))
 
 
 def test_short_sequences_exchange_as_usual_unless_asked() -> None:
