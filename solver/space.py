@@ -15,7 +15,7 @@ from ..models.backend import Backend
 from ..models.divisors import EIGHT_BIT, misaligned
 from ..plans import Request
 from .axes import Core, alike, batches, chunks, cores, offloads, orders, sequence_parallel, shards
-from ._exchanges import Coded, offered
+from .exchanges import Coded, offered
 from .software import Software, runs_together, softwares
 
 

@@ -479,10 +479,10 @@ def test_speed_measures_fresh_processes() -> None:
 
 def test_proof_of_a_few_requests() -> None:
     """The search equals the exhaustive one; four routes agree on rows with stages, some of them feasible."""
-    found = proof.measure(10, 25)
+    found = proof.measure(10, 40)
 
     assert found["differ"] == 0 and found["routes_apart"] == {}
-    assert found["rows_by_four_routes"] == 25 and found["feasible_rows"] >= 3
+    assert found["rows_by_four_routes"] == 40 and found["feasible_rows"] >= 3
     assert "coverage: 10 requests" in found["coverage"]
 
 
