@@ -20,7 +20,7 @@ from shardwise.solver.search import Search
 GIB = 2**30
 
 STACKS = {
-    "hhlhhh": ("dgx-b200", 1024, Attention(heads=8, kv_heads=8, head_dim=128), 4096, 16),
+    "hhlhhh": ("dgx-b200", 1024, Attention(heads=8, kv_heads=8, head_dim=128), 8192, 16),
     "hhllhh": ("NC96ads_A100_v4", 8192, Attention(heads=8, kv_heads=1, head_dim=64), 8192, 8),
     "lhhhllh": ("dgx-a100-40gb", 4096, Attention(heads=8, kv_heads=1, head_dim=64), 8192, 16),
 }

@@ -49,7 +49,7 @@ def work(request: Request, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     ("model", "batch", "length", "most"),
     [
         ("llama-2-7b", 512, 4096, {"batches": 1, "rows": 1000, "tables": 1}),
-        ("llama-3.1-70b", 512, 8192, {"batches": 2, "rows": 5500, "tables": 4}),
+        ("llama-3.1-70b", 512, 8192, {"batches": 2, "rows": 5500, "tables": 5}),
     ],
 )
 def test_a_search_closes_by_bounds(

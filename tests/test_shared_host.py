@@ -33,7 +33,7 @@ def two_nodes(host_memory_bytes: int | None) -> Request:
     """Four stages on two nodes of two cards; the last layers carry most parameters and little work."""
     attention = Attention(heads=8, kv_heads=4, head_dim=128)
     wide = Block(attention=attention, feed_forward=FeedForward(width=8192))
-    routed = Block(attention=attention, feed_forward=FeedForward(width=2048, experts=8, experts_per_token=1))
+    routed = Block(attention=attention, feed_forward=FeedForward(width=2048, experts=4, experts_per_token=1))
     node = Cluster.preset("dgx-h100").node
     two = node.model_copy(update={"gpus": 2, "island_size": 2, "domain_size": 2, "nics": 2})
     choose = {
@@ -44,7 +44,7 @@ def two_nodes(host_memory_bytes: int | None) -> Request:
         "offload_optimizer": "cpu",
     }
     return Request(
-        model=model("heavy-end", 1024, 8192, [(wide, 4), (routed, 4)]),
+        model=model("heavy-end", 1024, 8192, [(wide, 5), (routed, 3)]),
         cluster=Cluster(name="two-nodes", node=two, nodes=2),
         training=Training(global_batch_size=8, sequence_length=2048),
         choose=choose,
