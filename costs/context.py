@@ -141,8 +141,8 @@ def context_buffers(layout: Layout) -> Term:
     ranks, scale = ring_ranks(layout), layout.element_bytes / ACTIVATION_BYTES
     size = np.zeros(len(ranks))
     for block in layout.blocks:
-        once = key_value_bytes(layout, block)
-        held = np.where(ranks > 1, np.where(kinds(layout, "all_gather"), 2.0 * ranks, 2.0), 0.0) * once
+        copies = np.where(ranks > 1, np.where(kinds(layout, "all_gather"), 2.0 * ranks, 2.0), 0.0)
+        held = copies * key_value_bytes(layout, block)
         size = np.maximum(size, held + sum(exchanged_bytes(layout, block)))
     return Term("context_buffers", "stage", _BUFFERS, kib(fixed=scale * size))
 
@@ -151,8 +151,9 @@ def context_traffic(layout: Layout) -> dict[str, tuple[list[Term], Group]]:
     """Bytes a card sends of each part of the exchange, with the group of ranks that it goes over."""
     passed = np.stack([passed_bytes(layout, block) for block in layout.blocks], axis=1)
     group = heads_group(layout)
-    share = (group.size - 1.0) / group.size
-    heads = np.stack([share * sum(exchanged_bytes(layout, block)) for block in layout.blocks], axis=1)
+    heads = np.stack(
+        [group.ring_share * sum(exchanged_bytes(layout, block)) for block in layout.blocks], axis=1
+    )
     ring = {"layer": ceil(3.0 * passed), "full": ceil(passed)}
     given = {"layer": ceil(2.0 * heads), "full": ceil(heads)}
     return {

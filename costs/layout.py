@@ -35,6 +35,12 @@ class Group:
         found: Ints = -(-self.size // np.maximum(self.per_island, 1))
         return found
 
+    @property
+    def ring_share(self) -> Floats:
+        """(n-1)/n: what each rank sends of a payload, in a ring or an all-to-all."""
+        size = self.size.astype(np.float64)
+        return (size - 1.0) / size
+
     @cached_property
     def places(self) -> tuple[list[tuple[int, int, int]], Ints]:
         """The distinct (size, per_island, level), and the index of each row's into them."""

@@ -35,15 +35,15 @@ from .traffic import (
 _TENSOR = Note(
     "X (pairs (AG + RS) fwd and bwd), half again under full recompute", "measured curves", "M", "s"
 )
-_EXPERT = Note("0.4 x 4 all-to-all", "regression on MoE rows", "M", "s")
+_EXPERT = Note("E x 4 all-to-all, or what shows beside compute", "regression on MoE rows", "M", "s")
 _PAIRED = Note(
-    "max(compute + 0.18 min(comm, compute), comm) - compute under DualPipe",
+    "max(compute + s min(comm, compute), comm) - compute under DualPipe",
     "arXiv 2412.19437 section 3.2.1; untested by any run",
     "D",
     "s",
 )
 _PIPE = Note("2 sends a chunk, the share that shows", "Megatron-LM p2p_communication.py", "M", "s")
-_SHARDED = Note("max(compute + 0.18 min(comm, compute), comm) - compute", "FSDP prefetch", "M", "s")
+_SHARDED = Note("max(compute + s min(comm, compute), comm) - compute", "FSDP prefetch", "M", "s")
 _FIRST = Note(
     "exposed gather over all ranks - inside the secondary group, first forward of a step",
     "ZeRO++, arXiv 2306.10209; DeepSpeed stage3.py drops the copy at the step",

@@ -39,12 +39,6 @@ _SECONDARY = Note(
 )
 
 
-def ring_share(group: Group) -> Floats:
-    """(n-1)/n: what a ring moves of a payload."""
-    size = group.size.astype(np.float64)
-    return (size - 1.0) / size
-
-
 def hidden_bytes(layout: Layout) -> Floats:
     """S = 2 T h: hidden states of a micro-batch, whole."""
     return ACTIVATION_BYTES * layout.tokens * layout.transformer.hidden_size
@@ -147,13 +141,13 @@ def traffic_terms(layout: Layout) -> dict[str, tuple[list[Term], Group]]:
     tensor, expert = layout.tensor_group, layout.expert_group
     states = hidden_bytes(layout)
     pairs = np.stack([tensor_pairs(layout, block) for block in layout.blocks], axis=1)
-    per_pass = 2.0 * states * ring_share(tensor)
+    per_pass = 2.0 * states * tensor.ring_share
     tensor_layer = 2.0 * pairs * per_pass[:, None]
     islands = expert.islands
     places = np.where(islands > 1, islands, expert.size)
     routed = np.stack([dispatched_bytes(layout, block, places) for block in layout.blocks], axis=1)
     repeated = again(layout, "expert")[:, None]
-    sent = np.where(islands > 1, 1.0 - 1.0 / islands, ring_share(expert))
+    sent = np.where(islands > 1, 1.0 - 1.0 / islands, expert.ring_share)
     routed = 4.0 * routed * sent[:, None]
     piped = np.where(s.pipeline_parallel > 1, 2.0 * boundary_bytes(layout), 0.0)
     return {
@@ -195,13 +189,13 @@ def traffic_terms(layout: Layout) -> dict[str, tuple[list[Term], Group]]:
 
 def _replica_term(layout: Layout) -> Term:
     """HSDP's all-reduce of a shard's gradients over replicas, once a step: (r-1)/r there and back."""
-    each = 2.0 * ring_share(layout.replica_group) / layout.shard
+    each = 2.0 * layout.replica_group.ring_share / layout.shard
     moved = reduced(layout).scaled(each)
     return _bytes("replica", "stage", _REPLICA, layer=moved.layer, first=moved.first, last=moved.last)
 
 
 def _data_terms(layout: Layout) -> list[Term]:
-    dense, expert = ring_share(layout.shard_group), ring_share(layout.expert_state_group)
+    dense, expert = layout.shard_group.ring_share, layout.expert_state_group.ring_share
     gather, reduce, gather_once, reduce_once = passes(layout)
     second = has_secondary(layout)
     gather, gather_once = np.where(second, 0.0, gather), np.where(second, 1.0, gather_once)
@@ -225,7 +219,7 @@ def _secondary_terms(layout: Layout) -> list[Term]:
     second = has_secondary(layout)
     if not second.any():
         return []
-    moved = gathered(layout).scaled(np.where(second, ring_share(layout.secondary_group), 0.0))
+    moved = gathered(layout).scaled(np.where(second, layout.secondary_group.ring_share, 0.0))
     layer, ends = passes(layout)[0], np.minimum(passes(layout)[0], 1.0)
     return [
         _bytes(
