@@ -115,6 +115,9 @@ def cluster_of(table: Mapping[str, Any], beside: Path | None = None) -> Cluster:
         raise InputError("cluster.oversubscription", spread, "cluster", "must be at least 1", legal=["1"])
     said = {key: value for key, value in table.items() if key not in ("file", "preset", "gpus")}
     if "file" in table:
+        if table.get("preset") is not None:
+            reason = f"contradicts cluster.preset = {table['preset']}: give one of the two"
+            raise InputError("cluster.file", table["file"], "cluster", reason, code="contradiction")
         from ..hardware.topology import read_cluster
 
         found = read_cluster(_path(table["file"], beside), said)

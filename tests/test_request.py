@@ -273,6 +273,7 @@ def test_near_names_come_first(job: Path) -> None:
         ("nodes = 2", "nods = 2", "cluster.nods", 4),
         ("nodes = 2", 'nodes = "2"', "cluster.nodes", 4),
         ("nodes = 2", "nodes = 2\ngpus = 16", "cluster.gpus", 5),
+        ("nodes = 2", 'nodes = 2\nfile = "cluster.toml"', "cluster.file", 5),
         ("sequence_length = 4096", "sequence_length = 2020-01-01", "training.sequence_length", 7),
         ("sequence_length = 4096", "sequence_length = inf", "training.sequence_length", 7),
         ('"1..3"', '"3..1"', "choose.pipeline_parallel", 11),
