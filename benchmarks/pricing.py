@@ -58,6 +58,8 @@ def rows(number: int, batch: int) -> tuple[Strategies, Ints]:
         "shard_group_size": np.where(chosen["zero_stage"] > 0, data, 1),
         "secondary_shard_group_size": one,
         "reshard_after_forward": 0 * one,
+        "overlap_gradient_reduce": one,
+        "overlap_parameter_gather": np.where(chosen["zero_stage"] > 0, 1, 0),
         "gradient_accumulation_steps": np.maximum(batch // data // chosen["micro_batch_size"], 1),
     }
     chosen["pipeline_schedule"] = usual_schedules(chosen["pipeline_parallel"], chosen["virtual_pipeline"])

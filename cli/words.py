@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..models import Strategy, Training, Transformer
+from ..models.backend import backend
 from ..models.schedule import usual_schedule
 from ..models.work import parameters
 from ..plans import MemoryReport, Request
@@ -124,6 +125,10 @@ def knobs(strategy: Strategy) -> list[str]:
         words.append(f"shard group {strategy.shard_group_size}")
     if strategy.secondary_shard_group_size > 1:
         words.append(f"hpZ {strategy.secondary_shard_group_size}")
+    usual_overlap = backend(strategy.backend).overlap.usual(strategy.zero_stage, {})
+    words += [
+        f"no {name.replace('_', ' ')}" for name, on in usual_overlap.items() if on > getattr(strategy, name)
+    ]
     if strategy.virtual_pipeline > 1:
         words.append(f"virtual pipeline {strategy.virtual_pipeline}")
     usual = usual_schedule(strategy.pipeline_parallel, strategy.virtual_pipeline)

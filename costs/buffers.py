@@ -35,7 +35,7 @@ _ZERO3 = Note(
     "M",
 )
 _BUCKETS = Note(
-    "2 bytes x (reduce buckets + all-gather bucket); two reduce buckets where their reduction overlaps",
+    "2 bytes x (reduce buckets + all-gather bucket); two reduce buckets under overlap_gradient_reduce",
     "DeepSpeed stage_1_and_2.py (ipg buffers); bloom rows",
     "D",
 )
@@ -198,7 +198,8 @@ def _deepspeed_terms(layout: Layout, moment: str) -> list[Term]:
     rows = s.is_("backend", "deepspeed")
     bucketed = rows & ((s.zero_stage == 1) | (s.zero_stage == 2))
     several = np.array([stack(name).reduce_buckets for name in stack_names()])[s.software_stack]
-    size = bucket_bytes(bucket_elements(layout), several)
+    alive = np.where(s.overlaps("gradient_reduce"), several, 1)
+    size = bucket_bytes(bucket_elements(layout), alive)
     terms = [Term("buckets", "stage", _BUCKETS, kib(fixed=np.where(bucketed, size, 0.0)))]
     if moment in ("forward", "backward"):
         third = rows & (s.zero_stage == 3)

@@ -13,6 +13,7 @@ from ..inputs import InputError, nearest
 from ..inputs.record import dataclass
 from ..models.backend import backend
 from ..models.context import CONTEXT_KINDS
+from ..models.overlap import SWITCHES, Switch, knob
 from ..models.recipe import losses
 from ..models.schedule import SCHEDULES
 from ..models.stack import stack_names
@@ -58,7 +59,12 @@ def distinct(values: Ints) -> Ints:
     return found
 
 
-FLAGS = ("reshard_after_forward", "sequence_parallel")
+FLAGS = (
+    "reshard_after_forward",
+    "overlap_gradient_reduce",
+    "overlap_parameter_gather",
+    "sequence_parallel",
+)
 
 
 def code(column: str, word: str) -> int:
@@ -97,6 +103,8 @@ class Strategies:
     shard_group_size: Ints
     secondary_shard_group_size: Ints
     reshard_after_forward: Ints
+    overlap_gradient_reduce: Ints
+    overlap_parameter_gather: Ints
     sequence_parallel: Ints
     micro_batch_size: Ints
     gradient_accumulation_steps: Ints
@@ -129,10 +137,18 @@ class Strategies:
         values = np.array([int(getattr(backend(word), name)) for word in BACKENDS], dtype=np.int64)
         return values[self.backend]
 
-    def by_backend_overlap(self, name: str) -> Bools:
-        """Whether each row's backend hides the communication `name` (a field of `Overlap`)."""
-        values = np.array([bool(getattr(backend(word).overlap, name)) for word in BACKENDS])
-        return values[self.backend]
+    def overlaps(self, switch: Switch) -> Bools:
+        """Mask of rows that hide the communication of a switch behind compute."""
+        on: Bools = getattr(self, knob(switch)) > 0
+        return on
+
+    @property
+    def overlaps_zero3_gather(self) -> Bools:
+        """Mask of rows that hide the gathers of every micro-batch, by the switch that their backend has."""
+        follows = np.array([SWITCHES.index(backend(word).overlap.zero3_gather) for word in BACKENDS])
+        on = np.stack([self.overlaps(switch) for switch in SWITCHES])
+        found: Bools = on[follows[self.backend], np.arange(len(self))]
+        return found
 
     def take(self, rows: Bools | Ints) -> Strategies:
         """The rows of a mask or of an index array."""

@@ -11,14 +11,14 @@ from ..inputs.record import dataclass
 from .activations import again
 from .buffers import bucket_elements
 from .collectives import bucketed, point_to_point, seconds
-from .columns import Floats
+from .columns import Bools, Floats
 from .held import Held
 from .kernels import LayerSeconds
 from .law import law
 from .layout import Group, Layout
 from .once import once
 from .schedule import pairs_passes
-from .stacks import stack_constant, stack_has
+from .stacks import exposed_once, stack_constant, stack_has
 from .states import has_secondary
 from .terms import Note, Term, ns
 from .traffic import (
@@ -63,6 +63,12 @@ def beside(compute: Floats, comm: Floats) -> Floats:
     """Exposed seconds of `comm` that runs beside `compute`: it slows compute, or outlasts it."""
     slowed = compute + law("overlap_slowdown") * np.minimum(comm, compute)
     return np.maximum(slowed, comm) - compute
+
+
+def shown(compute: Floats, comm: Floats, hidden: Bools) -> Floats:
+    """Exposed seconds of `comm` in rows that run it beside `compute`, and all of it in others."""
+    found: Floats = np.where(hidden[:, None], beside(compute, comm), comm)
+    return found
 
 
 def _kinds(columns: list[Floats]) -> Floats:
@@ -204,17 +210,25 @@ def kept_seconds(layout: Layout) -> StateSeconds:
 
 
 def sharded_term(layout: Layout, work: LayerSeconds) -> Term:
-    """Gathers and reductions of every micro-batch beside a layer's forward and backward."""
-    states = kept_seconds(layout)
+    """Gathers and reductions of every micro-batch beside a layer's forward and backward.
+
+    What is not run beside them shows whole; of embedding and head half shows that is.
+    """
+    states, s = kept_seconds(layout), layout.strategies
+    gathers, reduces = s.overlaps_zero3_gather, s.overlaps("gradient_reduce")
     gather, reduce, _, _ = passes(layout)
     forward = states.gather * np.minimum(gather, 1.0)[:, None]
-    backward = states.gather * np.maximum(gather - 1.0, 0.0)[:, None] + states.reduce * reduce[:, None]
+    again = states.gather * np.maximum(gather - 1.0, 0.0)[:, None]
+    reduction = states.reduce * reduce[:, None]
+    hidden: Floats = np.where(gathers[:, None], again, 0.0) + np.where(reduces[:, None], reduction, 0.0)
+    bare = again + reduction - hidden
 
     def exposed(repeated: Floats) -> Floats:
-        return beside(work.forward, forward) + beside(work.backward + repeated, backward)
+        return shown(work.forward, forward, gathers) + beside(work.backward + repeated, hidden) + bare
 
     plain = exposed(np.zeros_like(work.forward))
-    half_root = 0.5 * np.minimum(gather, 1.0)
+    root = np.where(gathers, 0.5, 1.0) * np.minimum(gather, 1.0)
+    roots = np.where(reduces, 0.5, 1.0) * reduce
     return Term(
         "data_comm_exposed",
         "chunk",
@@ -223,8 +237,8 @@ def sharded_term(layout: Layout, work: LayerSeconds) -> Term:
             layer=plain,
             full=exposed(work.full) - plain,
             selective=exposed(work.selective) - plain,
-            first=half_root * states.gather_first + 0.5 * reduce * states.reduce_first,
-            last=half_root * states.gather_last + 0.5 * reduce * states.reduce_last,
+            first=root * states.gather_first + roots * states.reduce_first,
+            last=root * states.gather_last + roots * states.reduce_last,
         ),
     )
 
@@ -234,15 +248,17 @@ def first_gather_term(layout: Layout, work: LayerSeconds) -> Term:
     if not has_secondary(layout).any():
         return Term("data_comm_exposed", "stage", _FIRST, {})
     whole, kept = state_seconds(layout), kept_seconds(layout)
-    layer = beside(work.forward, whole.gather) - beside(work.forward, kept.gather)
+    hidden = layout.strategies.overlaps_zero3_gather
+    layer = shown(work.forward, whole.gather, hidden) - shown(work.forward, kept.gather, hidden)
+    root = np.where(hidden, 0.5, 1.0)
     return Term(
         "data_comm_exposed",
         "stage",
         _FIRST,
         ns(
             layer=np.maximum(layer, 0.0),
-            first=0.5 * np.maximum(whole.gather_first - kept.gather_first, 0.0),
-            last=0.5 * np.maximum(whole.gather_last - kept.gather_last, 0.0),
+            first=root * np.maximum(whole.gather_first - kept.gather_first, 0.0),
+            last=root * np.maximum(whole.gather_last - kept.gather_last, 0.0),
         ),
     )
 
@@ -270,8 +286,22 @@ def sharded_raw_term(layout: Layout) -> Term:
 def step_raw_term(layout: Layout) -> Term:
     """The whole time of the reductions and gathers done once a step, hidden or not."""
     gather, reduce = once_seconds(layout)
-    both = gather.beside(reduce)
+    nothing = np.zeros(len(layout.strategies), dtype=np.bool_)
+    gather_share, reduce_share = once_shares(layout, nothing, nothing)
+    both = gather.scaled(gather_share).beside(reduce.scaled(reduce_share))
     return Term("data_comm", "stage", _ONCE, ns(layer=both.layer, first=both.first, last=both.last))
+
+
+def once_shares(layout: Layout, gathers: Bools, reduces: Bools) -> tuple[Floats, Floats]:
+    """Shares that show of what is gathered and reduced once a step, run beside compute or not.
+
+    Of a gather with nothing beside it the ring's time shows. Without ZeRO it is the second half of the
+    gradients' all-reduce.
+    """
+    hidden, whole = exposed_once(layout)
+    reduce_share = np.where(reduces, hidden, whole)
+    gather_share = np.where(gathers, hidden, 1.0)
+    return np.where(layout.strategies.zero_stage == 0, reduce_share, gather_share), reduce_share
 
 
 def step_term(layout: Layout, work: LayerSeconds) -> Term:
@@ -281,10 +311,9 @@ def step_term(layout: Layout, work: LayerSeconds) -> Term:
     (gathers) of one micro-batch is too short to hide.
     """
     gather, reduce = once_seconds(layout)
-    reduce_share = stack_constant(layout, "data_exposed")
-    hidden = layout.strategies.by_backend_overlap("parameter_gather")
-    least_gather = gather.scaled(np.where(hidden, reduce_share, 1.0))
-    least_reduce = reduce.scaled(reduce_share)
+    switches = (layout.strategies.overlaps(switch) for switch in ("parameter_gather", "gradient_reduce"))
+    gather_share, reduce_share = once_shares(layout, *switches)
+    least_gather, least_reduce = gather.scaled(gather_share), reduce.scaled(reduce_share)
     least = least_gather.beside(least_reduce)
     layer = np.maximum(least_gather.layer, gather.layer - work.forward)
     layer = layer + np.maximum(least_reduce.layer, reduce.layer - work.backward)

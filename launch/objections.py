@@ -35,6 +35,8 @@ def _data_objections(strategy: Strategy, facts: Backend) -> Iterator[Objection]:
         where = f"from ZeRO stage {first} on" if first <= 3 else "nowhere"
         reason = f"{facts.name} keeps a second copy of the weights {where}"
         yield Objection("secondary_shard_group_size", second, reason)
+    for name in facts.refuses_overlap(strategy):
+        yield Objection(name, getattr(strategy, name), facts.because[name])
     if strategy.zero_stage not in facts.zero_stages:
         stages = ", ".join(map(str, facts.zero_stages))
         yield Objection("zero_stage", strategy.zero_stage, f"{facts.name} has the ZeRO stages {stages}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
+from ..models.backend import backend
 from ..models.strategy import Strategy
 from ..models.work import parameters
 from ..plans.plan import Plan
@@ -44,6 +45,7 @@ def _decided(plan: Plan) -> str:
         ("tensor parallel", f"{strategy.tensor_parallel}{_sequence(plan)}"),
         *_axes(plan),
         ("precision", f"{strategy.precision}, gradients {strategy.gradient_dtype}"),
+        *_overlap(strategy),
         *_trained(plan),
         ("optimizer", training.optimizer),
         (
@@ -66,6 +68,14 @@ def _second(strategy: Strategy) -> str:
     """The second copy of the weights, where there is one."""
     size = strategy.secondary_shard_group_size
     return f", a second copy of the weights over each {size} (hpZ)" if size > 1 else ""
+
+
+def _overlap(strategy: Strategy) -> Iterator[tuple[str, str]]:
+    """A row on communication that could run beside compute, where the plan has it not so."""
+    usual = backend(strategy.backend).overlap.usual(strategy.zero_stage, {})
+    off = [name for name, on in usual.items() if on and not getattr(strategy, name)]
+    if off:
+        yield "off", ", ".join(off)
 
 
 def _trained(plan: Plan) -> Iterator[tuple[str, str]]:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from ..inputs import Frozen
 from .context import ContextKind
 from .optimizer import with_optimizer, without_master
+from .overlap import SWITCHES, Overlap, knob, overlaps
 from .recipe import Recipe, recipe, table
 from .schedule import ScheduleName
 from .strategy import BackendName, GradientDtype, Precision, Recompute, Strategy
@@ -26,14 +27,6 @@ class AxisLimit(Frozen):
     axis: str
     values: tuple[int, ...]
     reason: str
-
-
-class Overlap(Frozen):
-    """Which communication a backend hides behind compute."""
-
-    gradient_reduce: bool
-    parameter_gather: bool
-    zero3_gather: bool
 
 
 class TensorParallel(Frozen):
@@ -143,6 +136,11 @@ class Backend(Frozen):
             return self.because[axis]
         return ""
 
+    def refuses_overlap(self, strategy: Strategy) -> tuple[str, ...]:
+        """Switches of overlap whose value the backend does not run at the ZeRO stage of `strategy`."""
+        on = {knob(switch): getattr(strategy, knob(switch)) for switch in SWITCHES}
+        return self.overlap.refused(strategy.zero_stage, on)
+
     def __hash__(self) -> int:
         return hash(self.name)
 
@@ -189,7 +187,7 @@ def _plain(kind: Block) -> bool:
 def backends() -> dict[str, Backend]:
     """All backends by name."""
     return {
-        name: Backend.listed(name=name, **{**entry, **_parts(entry)})
+        name: Backend.listed(name=name, **{**entry, **_parts(entry), "overlap": overlaps()[name]})
         for name, entry in table("backends").items()
     }
 
@@ -198,7 +196,6 @@ def _parts(entry: Mapping[str, Any]) -> dict[str, Any]:
     """The parts of an entry that are objects of their own."""
     tensor = entry["tensor_parallel"]
     return {
-        "overlap": Overlap.listed(**entry["overlap"]),
         "tensor_parallel": None if tensor is None else TensorParallel.listed(**tensor),
         "limits": tuple(AxisLimit.listed(**limit) for limit in entry["limits"]),
     }
@@ -211,7 +208,6 @@ def backend(name: str) -> Backend:
 
 def derived_words(strategy: Strategy) -> dict[str, Any]:
     """Words that follow from a strategy's choices and its backend, as answers tell them."""
-    return {
-        "recompute": strategy.recompute,
-        "overlap": backend(strategy.backend).overlap.model_dump(),
-    }
+    on = {switch: getattr(strategy, knob(switch)) for switch in SWITCHES}
+    third = strategy.zero_stage == 3 and on[backend(strategy.backend).overlap.zero3_gather]
+    return {"recompute": strategy.recompute, "overlap": {**on, "zero3_gather": third}}

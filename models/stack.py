@@ -29,6 +29,11 @@ class Stack(Frozen):
     host_added_seconds: float = Field(ge=0)
     tensor_exposed: float = Field(ge=0)
     data_exposed: float = Field(ge=0)
+    data_overlapped: bool = False
+    """Whether `data_exposed` is what shows of gradients reduced beside the backward pass: its runs did so."""
+    data_otherwise: str | None = None
+    """The stack whose `data_exposed` tells what shows with that switched the other way; None: its software
+    has no such switch, or nothing is known of it."""
     pipeline_exposed: float = Field(default=1.0, ge=0)
     """Share of a send between pipeline stages that shows: 1 where it blocks."""
     accumulation_factor: float = Field(ge=0)
@@ -50,7 +55,7 @@ class Stack(Frozen):
     recipes: dict[str, str] = {}
     """Byte recipes by precision that go before the backend's."""
     reduce_buckets: int = Field(default=1, ge=1)
-    """Gradient buckets alive at once: 2 where DeepSpeed overlaps their reduction with the backward."""
+    """Gradient buckets alive at once where their reduction overlaps the backward; else there is one."""
     keeps_root: bool = True
     """Whether FSDP's root holds embedding and head and stays gathered from forward to backward."""
     adapter_units: int = Field(default=0, ge=0)

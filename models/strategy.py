@@ -9,6 +9,8 @@ from pydantic import Field, model_validator
 from ..inputs import Frozen
 from .context import USUAL, ContextKind, Exchange, usual_group
 from .context import misfit as context_misfit
+from .overlap import KNOBS as OVERLAP_KNOBS
+from .overlap import overlaps
 from .schedule import ScheduleName, misfit, usual_schedule
 
 Degree = int
@@ -70,6 +72,14 @@ def _exchange(data: dict[str, Any]) -> dict[str, Any]:
     return {"ulysses_group_size": size, "context_parallel_kind": kind}
 
 
+def _overlap(data: dict[str, Any]) -> dict[str, bool]:
+    """What a backend hides where a strategy does not say."""
+    known, stage = overlaps().get(str(data.get("backend"))), data.get("zero_stage", 0)
+    if known is None or not isinstance(stage, int) or not 0 <= stage <= 3:
+        return {}
+    return known.usual(stage, {name: data[name] for name in OVERLAP_KNOBS if name in data})
+
+
 class Strategy(Frozen):
     """Global choices, which multiply to the world, and the integers of each pipeline stage.
 
@@ -98,6 +108,10 @@ class Strategy(Frozen):
     """Ranks that together hold a second copy of the weights (hpZ); 1: there is none."""
     reshard_after_forward: bool = False
     """zero_stage 3 only: gathered weights are freed after the forward pass and gathered again."""
+    overlap_gradient_reduce: bool = False
+    """Gradients are reduced beside the backward pass; left out: as the backend does by default."""
+    overlap_parameter_gather: bool = False
+    """Weights are gathered after a step beside the forward pass; left out: as the backend does by default."""
     sequence_parallel: bool = False
     micro_batch_size: int = Field(default=1, ge=1)
     gradient_accumulation_steps: int = Field(default=1, ge=1)
@@ -115,8 +129,12 @@ class Strategy(Frozen):
     @model_validator(mode="before")
     @classmethod
     def _usual(cls, data: Any) -> Any:
-        """Fills in the schedule and the exchange that the degrees and the backend ask for."""
-        return {**data, **_scheduled(data), **_exchange(data)} if isinstance(data, dict) else data
+        """Fills in the schedule, the exchange and the overlap that the degrees and the backend ask for."""
+        return (
+            {**data, **_scheduled(data), **_exchange(data), **_overlap(data)}
+            if isinstance(data, dict)
+            else data
+        )
 
     @model_validator(mode="after")
     def _runs(self) -> Self:

@@ -10,6 +10,7 @@ from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 
 from ..inputs import Frozen, InputError, nearest
 from ..models.context import ContextKind
+from ..models.overlap import KNOBS as OVERLAP_KNOBS
 from ..models.recipe import losses
 from ..models.stack import stack_names
 from ..models.strategy import BackendName, GradientDtype, Place, Precision, RankOrder, Recompute
@@ -30,7 +31,7 @@ WHOLE = (
 )  # fmt: skip
 """Knobs that are whole numbers, for which a range ``1..8`` may be written."""
 
-SWITCHES = ("sequence_parallel", "reshard_after_forward")
+SWITCHES = ("sequence_parallel", "reshard_after_forward", *OVERLAP_KNOBS)
 WORDS = {
     "backend": get_args(BackendName),
     "precision": get_args(Precision),
@@ -68,6 +69,8 @@ class Choose(Frozen):
     offload_params: tuple[Place, ...] | None = None
     sequence_parallel: tuple[bool, ...] | None = None
     reshard_after_forward: tuple[bool, ...] | None = None
+    overlap_gradient_reduce: tuple[bool, ...] | None = None
+    overlap_parameter_gather: tuple[bool, ...] | None = None
     rank_order: tuple[RankOrder, ...] | None = None
     data_parallel: tuple[Degree, ...] | None = None
     tensor_parallel: tuple[Degree, ...] | None = None

@@ -8,14 +8,15 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ..inputs import InputError
+from ..inputs import InputError, nearest
 from ..inputs.kinds import refuse_no_mapping, refuse_other
 from ..inputs.origin import as_input_error
 from ..models import Strategy, Training, Transformer
 from ..models.backend import Backend, backend
+from ..models.overlap import SWITCHES, knob
 from ..models.strategy import BACKENDS, PLACES, RECOMPUTES
 
-DERIVED = ("writable_by", "overlap", "placement")
+DERIVED = ("writable_by", "placement")
 """Words of an answer that follow from the rest: read over."""
 
 
@@ -36,7 +37,8 @@ def read_strategy(
     """
     refuse_no_mapping(data, "strategy")
     refuse_other(transformer, Transformer)
-    fields = {key: value for key, value in data.items() if key not in DERIVED}
+    fields = {key: value for key, value in data.items() if key not in (*DERIVED, "overlap")}
+    fields |= _switches(data, origin)
     engine = _engine(fields.get("backend"), origin)
     word = fields.pop("recompute", None)
     if cards is not None and "data_parallel" not in fields:
@@ -59,6 +61,21 @@ def read_strategy(
         reason = f"contradicts the stages, which recompute {strategy.recompute!r}"
         raise InputError("strategy.recompute", word, origin, reason, code="contradiction")
     return strategy
+
+
+def _switches(data: Mapping[str, Any], origin: str) -> dict[str, Any]:
+    """Knobs of the table `overlap`, as answers tell them; its zero3_gather follows from one of them."""
+    told = data.get("overlap", {})
+    if not isinstance(told, Mapping):
+        raise InputError("strategy.overlap", told, origin, "must be a table of switches", legal=SWITCHES)
+    for switch, value in told.items():
+        field, known = f"strategy.overlap.{switch}", knob(switch)
+        if switch not in (*SWITCHES, "zero3_gather"):
+            raise InputError(field, value, origin, "is no switch", legal=nearest(str(switch), SWITCHES))
+        if data.get(known, value) != value:
+            reason = f"contradicts {known} {data[known]}"
+            raise InputError(field, value, origin, reason, code="contradiction")
+    return {knob(switch): told[switch] for switch in SWITCHES if switch in told}
 
 
 def _engine(name: object, origin: str) -> Backend:

@@ -32,7 +32,7 @@ def answer_of(outcome: BaseModel) -> dict[str, Any]:
     return data
 
 
-_FOLLOWS = (*DERIVED, "recompute")
+_FOLLOWS = (*DERIVED, "overlap", "recompute")
 """Words of a strategy in an answer that follow from its choices."""
 
 

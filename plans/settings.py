@@ -64,12 +64,14 @@ SHORT = {
 def field_of(key: str, origin: str) -> str:
     """The dotted field that `key` means: itself, the one whose last word it is, or a word of a layout.
 
-    >>> field_of("offload_optimizer", "--set")
-    'choose.offload_optimizer'
+    A table of a strategy is written as answers have it.
+
+    >>> field_of("offload_optimizer", "--set"), field_of("overlap.gradient_reduce", "--set")
+    ('choose.offload_optimizer', 'choose.overlap_gradient_reduce')
     """
     if key in FIELDS or key.startswith(INSIDE):
         return key
-    ends = [field for field in FIELDS if field.rpartition(".")[2] == key]
+    ends = [field for field in FIELDS if field.rpartition(".")[2] == key.replace(".", "_")]
     if len(ends) == 1:
         return ends[0]
     short = SHORT.get(key.replace("-", "_").replace(" ", "_").lower())

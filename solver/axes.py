@@ -15,6 +15,7 @@ from ..models.transformer import Transformer
 from ..plans import Request
 from .drives import drives_hold
 from .exchanges import offered
+from .overlapping import overlapping
 from .software import Software
 
 BY_DEFAULT: tuple[Place, ...] = ("none", "cpu")
@@ -99,14 +100,14 @@ def _expert_grids(
                 yield e, et
 
 
-def shards(request: Request, software: Software, core: Core) -> list[tuple[int, int, int, int]]:
-    """(zero_stage, shard_group_size, secondary group, reshard_after_forward) offered for these degrees."""
+def shards(request: Request, software: Software, core: Core) -> list[tuple[int, ...]]:
+    """(zero_stage, shard_group_size, secondary group, reshard_after_forward, switches of overlap) offered."""
     choose, ranks, known = request.choose, core.data * core.context, software.backend
     least = known.least_zero_stage(software.precision, software.gradient_dtype)
     partial = known.partial_shard_groups and core.context == 1 and core.expert == 1
     sizes = [size for size in divisors_of(ranks) if size > 1] if partial and ranks > 1 else [ranks]
     wanted, second_from = choose.secondary_shard_group_size, known.secondary_shards_from_stage
-    found = []
+    found: list[tuple[int, ...]] = []
     for zero in _allowed(known.stages_of(request.training.optimizer), choose.zero_stage):
         reshard = zero == 3
         if zero < least:
@@ -115,8 +116,11 @@ def shards(request: Request, software: Software, core: Core) -> list[tuple[int, 
             continue
         for size in sizes if zero else [1]:
             if _allowed([size], choose.shard_group_size):
-                seconds = secondary_groups(request, core.data) if zero >= second_from else [1]
-                found += [(zero, size, second, int(reshard)) for second in _allowed(seconds, wanted)]
+                seconds = _allowed(
+                    secondary_groups(request, core.data) if zero >= second_from else [1], wanted
+                )
+                switches = overlapping(request, known, zero)
+                found += [(zero, size, second, int(reshard), *on) for second in seconds for on in switches]
     return found
 
 

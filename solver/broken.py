@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ..costs import Ledger
 from ..models import Strategy, Transformer, count
 from ..models.backend import backend
+from ..models.overlap import knob
 from ..plans import Request
 from ..plans.message import Diagnosis, OutOfMemory, Relief
 from ..plans.quantity import gib, gibs
@@ -149,8 +150,15 @@ def _changes(request: Request, s: Strategy) -> Iterator[tuple[str, str, Strategy
             yield f"{word} recompute in every layer", f"recompute={word}", _recomputed(s, word)
     ranks = s.data_parallel * s.context_parallel
     for stage in range(s.zero_stage + 1, 4):
-        shard = {"zero_stage": stage, "shard_group_size": ranks, "reshard_after_forward": stage == 3}
+        shard = {
+            "zero_stage": stage, "shard_group_size": ranks, "reshard_after_forward": stage == 3,
+            **known.overlap.usual(stage, {}),
+        }  # fmt: skip
         yield f"shard by ZeRO stage {stage}", f"zero_stage={stage}", s.model_copy(update=shard)
+    after = {knob("gradient_reduce"): False, knob("parameter_gather"): False}
+    if s.overlap_gradient_reduce and not known.overlap.refused(s.zero_stage, after):
+        words = "reduce gradients after the backward pass"
+        yield words, f"{knob('gradient_reduce')}=false", s.model_copy(update=after)
     if s.offload_optimizer == "none":
         moved = tuple(x.model_copy(update={"offloaded_layers": x.layers}) for x in s.stages)
         there = s.model_copy(update={"offload_optimizer": "cpu", "stages": moved})

@@ -10,6 +10,7 @@ from ..inputs import InputError
 from ..models import Strategy
 from ..models.backend import backend
 from ..models.optimizer import moment_bytes
+from ..models.overlap import knob
 from ..models.strategy import Stage
 from ..models.training import Optimizer
 from ..plans import Plan, Request, Rung, read_strategy
@@ -22,7 +23,8 @@ LIGHT: Optimizer = "adamw-8bit"
 class Lever(NamedTuple):
     """A lever: its name, what to set for it, and the strategy of the request it leads to.
 
-    One that stands aside changes the job or the machines; the levers after it do without it.
+    The levers after one that stands aside do without it: it changes the job or the machines, or frees what
+    the next lever frees too. `plan`: it is the plan, or shows what a switch of it does: never left out.
     """
 
     name: str
@@ -30,23 +32,25 @@ class Lever(NamedTuple):
     request: Request
     strategy: Strategy
     aside: bool = False
+    plan: bool = False
 
 
 def ladder(request: Request, plan: Plan) -> tuple[Rung, ...]:
     """Rungs in the order to reach for them; the last one is the plan.
 
     Plain data parallel with one sequence a pass on these cards; then shard the optimizer, the gradients and
-    the weights; twice the cards, aside; recompute; offload; 8-bit moments, aside; and where none of that is
-    what the plan does, the plan's own cut of the model. Rungs past the first that fits are left out but for
-    the plan. Empty where the batch does not divide over the cards.
+    the weights; one reduce bucket, aside; twice the cards, aside; recompute; offload; 8-bit moments, aside;
+    the plan with its overlap switched the other way, aside; and the plan's own cut of the model. Rungs past
+    the first that fits are left out but for the last two. Empty where the batch does not divide over the
+    cards.
     """
     found: list[Rung] = []
     below: Rung | None = None
     levers = list(_levers(request, plan))
     ledgers = _priced(levers)
     for index, lever in enumerate(levers):
-        last = lever.strategy == plan.strategy
-        if not last and below is not None and below.verdict == "fits":
+        kept = lever.plan or lever.strategy == plan.strategy
+        if not kept and below is not None and below.verdict == "fits":
             continue
         rung = _rung(lever, ledgers[index] if index in ledgers else _alone(lever), below)
         found.append(rung)
@@ -56,7 +60,7 @@ def ladder(request: Request, plan: Plan) -> tuple[Rung, ...]:
 
 def _priced(levers: Sequence[Lever]) -> dict[int, Ledger]:
     """The ledgers of the levers of the plan's own job, which are priced together, by their place."""
-    own = [index for index, lever in enumerate(levers) if not lever.aside]
+    own = [index for index, lever in enumerate(levers) if lever.request is levers[-1].request]
     ledgers = price_each([(levers[index].request, levers[index].strategy) for index in own])
     return dict(zip(own, ledgers, strict=True))
 
@@ -96,6 +100,10 @@ def _levers(request: Request, plan: Plan) -> Iterator[Lever]:
                 **plain, "zero_stage": stage, "shard_group_size": cards, "reshard_after_forward": stage == 3,
             }  # fmt: skip
             yield _data_parallel(f"shard the {held}", f"zero_stage={stage}", request, plan, shard)
+            if stage == 2:
+                after = {**shard, knob("gradient_reduce"): False}
+                name, said = "reduce them after the backward", f"{knob('gradient_reduce')}=false"
+                yield _data_parallel(name, said, request, plan, after)._replace(aside=True)
         yield from _twice(request, plan, shard)
         full = {**shard, "recompute": "full"}
         yield _data_parallel("recompute every layer", "recompute=full", request, plan, full)
@@ -103,7 +111,18 @@ def _levers(request: Request, plan: Plan) -> Iterator[Lever]:
         yield _data_parallel("offload the optimizer", "offload_optimizer=cpu", request, plan, cpu)
         yield from _light(request, plan, full)
     s = plan.strategy
-    yield Lever(f"the plan ({_cut(s)})", f"backend={s.backend}", request, s)
+    yield from _switched(request, s)
+    yield Lever(f"the plan ({_cut(s)})", f"backend={s.backend}", request, s, plan=True)
+
+
+def _switched(request: Request, s: Strategy) -> Iterator[Lever]:
+    """The strategy without overlap, or with it where it has none, if its backend can run that."""
+    known, name = backend(s.backend), knob("gradient_reduce")
+    on = not s.overlap_gradient_reduce
+    other = s.model_copy(update=known.overlap.usual(s.zero_stage, {name: on}))
+    if not known.refuses_overlap(other):
+        words = f"the plan {'with' if on else 'without'} overlap"
+        yield Lever(words, f"{name}={str(on).lower()}", request, other, aside=True, plan=True)
 
 
 def _cut(strategy: Strategy) -> str:

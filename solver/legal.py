@@ -162,6 +162,8 @@ def _states(known: Backend, strategy: Strategy) -> Iterator[Breach]:
         reason = f"{known.name} shards states over all data ranks"
         yield Breach(rule="shard_group_size", reason=reason, origin=origin)
     yield from _secondary(known, strategy, ranks)
+    for name in known.refuses_overlap(strategy):
+        yield Breach(rule=name, reason=known.because[name], origin=origin)
     least = {
         "offload_optimizer": known.offload_optimizer_from_stage,
         "offload_params": known.offload_params_from_stage,

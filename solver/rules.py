@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ..costs.columns import NAMES, WORDS, Bools, Ints
+from ..costs.columns import FLAGS, NAMES, WORDS, Bools, Ints
 from ..inputs import InputError, nearest
 from ..inputs.record import dataclass
 
@@ -134,10 +134,8 @@ def reached(sign: str, left: Range, right: Range) -> Range:
 def _positive(node: ast.expr) -> bool:
     if isinstance(node, ast.Constant):
         return type(node.value) is int and node.value > 0
-    return isinstance(node, ast.Name) and node.id not in ("zero_stage", *_FLAG_KNOBS)
+    return isinstance(node, ast.Name) and node.id not in ("zero_stage", *FLAGS)
 
-
-_FLAG_KNOBS = ("reshard_after_forward", "sequence_parallel")
 
 _NUMBERS: dict[str, Callable[[Ints, Ints], Ints]] = {
     "+": np.add,

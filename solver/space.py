@@ -13,6 +13,7 @@ from ..costs.columns import NAMES, Ints, Strategies, code, usual_schedules
 from ..inputs.record import dataclass
 from ..models.backend import Backend
 from ..models.divisors import EIGHT_BIT, misaligned
+from ..models.overlap import KNOBS as OVERLAP_KNOBS
 from ..plans import Request
 from .axes import Core, alike, batches, chunks, cores, offloads, orders, sequence_parallel, shards
 from .exchanges import Coded, offered
@@ -114,6 +115,7 @@ VARIANT = (
     "shard_group_size",
     "secondary_shard_group_size",
     "reshard_after_forward",
+    *OVERLAP_KNOBS,
     "offload_optimizer",
     "offload_params",
     "rank_order",

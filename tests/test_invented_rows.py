@@ -137,6 +137,8 @@ def row_of(kind: Shape, data: int) -> Row:
         shard_group_size=data,
         secondary_shard_group_size=1,
         reshard_after_forward=False,
+        overlap_gradient_reduce=True,
+        overlap_parameter_gather=True,
         offload_optimizer="cpu" if kind.host else "none",
         offload_params="cpu" if kind.host and fsdp else "none",
         sequence_parallel=False,

@@ -36,6 +36,7 @@ def fields(bundle: Bundle, file: Document, cards: int) -> dict[str, Any]:
         raise file.wrong("data_types.grad_accum_dtype", "is no type of gradients", ("fp32", "bf16"))
     found["secondary_shard_group_size"] = _secondary(file) if stage == 3 else 1
     found["reshard_after_forward"] = stage == 3
+    found["overlap_gradient_reduce"] = bool(stage) and _overlaps(file, stage)
     found["offload_optimizer"] = _place(file, "offload_optimizer")
     found["offload_params"] = _place(file, "offload_param")
     found["recompute"] = "full" if _recomputes(file, trainer) else "none"
@@ -115,6 +116,16 @@ def _secondary(file: Document) -> int:
     if found < 0:
         raise file.wrong(path, "must be a number of ranks", ("1",))
     return max(found, 1)
+
+
+def _overlaps(file: Document, stage: int) -> bool:
+    """Whether communication overlaps compute; left out, or auto, at stage 3 alone (zero/config.py)."""
+    said = file.get("zero_optimization.overlap_comm")
+    if said in (None, "auto"):
+        return stage == 3
+    if not isinstance(said, bool):
+        raise file.wrong("zero_optimization.overlap_comm", "must be true or false", ("true", "false"))
+    return said
 
 
 def _place(file: Document, block: str) -> str:

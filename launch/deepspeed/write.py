@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-from ...models.backend import backend
 from ...models.strategy import Place
 from ...plans.plan import Buckets, Plan
 from .schema import (
@@ -62,7 +61,7 @@ def _zero(plan: Plan) -> ZeroOptimization:
         return ZeroOptimization(stage=0)
     optimizer, params = (_offload(place) for place in (strategy.offload_optimizer, strategy.offload_params))
     common: dict[str, object] = {
-        "overlap_comm": backend("deepspeed").overlap.gradient_reduce,
+        "overlap_comm": strategy.overlap_gradient_reduce,
         "contiguous_gradients": True,
         "reduce_scatter": True,
         "reduce_bucket_size": buckets.reduce_bucket_elements,

@@ -14,21 +14,22 @@ from .keys import facts
 SIMILAR = 0.9
 """How alike a name and a known one are where it is a slip (difflib's ratio)."""
 
-GO_WITH = {
-    "sequence_parallel": ("tensor_model_parallel_size", "needs --tensor-model-parallel-size above 1"),
-    "recompute_method": ("recompute_granularity", "needs --recompute-granularity full"),
-    "recompute_num_layers": ("recompute_granularity", "needs --recompute-granularity full"),
-    "recompute_modules": ("recompute_granularity", "needs --recompute-granularity selective"),
-    "optimizer_offload_fraction": ("optimizer_cpu_offload", "needs --optimizer-cpu-offload"),
-    "overlap_param_gather": ("use_distributed_optimizer", "needs --use-distributed-optimizer"),
-    "expert_model_parallel_size": ("num_experts", "needs --num-experts"),
-    "expert_tensor_parallel_size": ("num_experts", "needs --num-experts"),
-    "moe_router_topk": ("num_experts", "needs --num-experts"),
-    "num_query_groups": ("group_query_attention", "needs --group-query-attention"),
-    "fp8_recipe": ("fp8_format", "needs --fp8-format"),
-    "moe_grouped_gemm": ("num_experts", "needs --num-experts"),
-}
-"""Arguments that do nothing, or stop the run late, without another one."""
+GO_WITH = (
+    ("sequence_parallel", "tensor_model_parallel_size", "needs --tensor-model-parallel-size above 1"),
+    ("recompute_method", "recompute_granularity", "needs --recompute-granularity full"),
+    ("recompute_num_layers", "recompute_granularity", "needs --recompute-granularity full"),
+    ("recompute_modules", "recompute_granularity", "needs --recompute-granularity selective"),
+    ("optimizer_offload_fraction", "optimizer_cpu_offload", "needs --optimizer-cpu-offload"),
+    ("overlap_param_gather", "use_distributed_optimizer", "needs --use-distributed-optimizer"),
+    ("overlap_param_gather", "overlap_grad_reduce", "needs --overlap-grad-reduce"),
+    ("expert_model_parallel_size", "num_experts", "needs --num-experts"),
+    ("expert_tensor_parallel_size", "num_experts", "needs --num-experts"),
+    ("moe_router_topk", "num_experts", "needs --num-experts"),
+    ("num_query_groups", "group_query_attention", "needs --group-query-attention"),
+    ("fp8_recipe", "fp8_format", "needs --fp8-format"),
+    ("moe_grouped_gemm", "num_experts", "needs --num-experts"),
+)
+"""(argument, another one, what is said): without the other it does nothing, or stops the run late."""
 
 
 def findings(bundle: Bundle, document: Document) -> Iterator[Finding]:
@@ -68,7 +69,7 @@ def _number(bundle: Bundle, name: str, default: int | None = None) -> int | None
 
 
 def _alone(bundle: Bundle, document: Document) -> Iterator[Finding]:
-    for name, (other, reason) in GO_WITH.items():
+    for name, other, reason in GO_WITH:
         flag = f"--{name.replace('_', '-')}"
         there = bundle.argument(other) is not None
         if name == "sequence_parallel":

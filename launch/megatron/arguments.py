@@ -151,8 +151,8 @@ def parallel_args(plan: Plan) -> ParallelArgs:
         expert_tensor_parallel_size=strategy.expert_tensor_parallel if routed else None,
         use_tp_pp_dp_mapping=strategy.rank_order == "tp-cp-pp-dp" and strategy.pipeline_parallel > 1,
         use_distributed_optimizer=sharded,
-        overlap_grad_reduce=True,
-        overlap_param_gather=sharded,
+        overlap_grad_reduce=strategy.overlap_gradient_reduce,
+        overlap_param_gather=strategy.overlap_parameter_gather,
     )
 
 

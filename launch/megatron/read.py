@@ -109,6 +109,7 @@ def fields(bundle: Bundle, model: Transformer, cards: int) -> dict[str, Any]:
         "zero_stage": int(sharded),
         "shard_group_size": ranks * context if sharded else 1,
         "reshard_after_forward": False,
+        **_overlaps(args, sharded),
         "sequence_parallel": args.switch("sequence_parallel") and tensor > 1,
         "micro_batch_size": micro,
         "rank_order": "tp-cp-pp-dp" if args.switch("use_tp_pp_dp_mapping") and stages > 1 else "tp-cp-dp-pp",
@@ -122,6 +123,15 @@ def fields(bundle: Bundle, model: Transformer, cards: int) -> dict[str, Any]:
             raise args.wrong("global_batch_size", f"is no multiple of {micro} x {ranks} data-parallel ranks")
         found["gradient_accumulation_steps"] = steps
     return found
+
+
+def _overlaps(args: Arguments, sharded: bool) -> dict[str, bool]:
+    """Which communication of the data ranks runs beside compute."""
+    reduces, gathers = (args.switch(name) for name in ("overlap_grad_reduce", "overlap_param_gather"))
+    if gathers and not (sharded and reduces):
+        lacking = "--overlap-grad-reduce" if sharded else "--use-distributed-optimizer"
+        raise args.wrong("overlap_param_gather", f"needs {lacking}")
+    return {"overlap_gradient_reduce": reduces, "overlap_parameter_gather": gathers}
 
 
 KINDS: dict[str, str] = {

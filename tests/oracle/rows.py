@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 from typing import Any, NamedTuple
 
 from shardwise.models import Strategy, Transformer
@@ -35,6 +36,8 @@ class Row(NamedTuple):
     shard_group_size: int
     secondary_shard_group_size: int
     reshard_after_forward: bool
+    overlap_gradient_reduce: bool
+    overlap_parameter_gather: bool
     offload_optimizer: str
     offload_params: str
     sequence_parallel: bool
@@ -335,8 +338,10 @@ def _with_experts(request: Request, known: Backend, cut: tuple[int, int, int, in
                 yield from (Degrees(t, c, *way, p, d, e, et) for way in _exchanges(request, known.name, t, c))
 
 
-def _shards(request: Request, known: Backend, cut: Degrees) -> Iterator[tuple[int, int, int, bool]]:
-    """(zero stage, shard group, secondary group, reshard).
+def _shards(
+    request: Request, known: Backend, cut: Degrees
+) -> Iterator[tuple[int, int, int, bool, bool, bool]]:
+    """(zero stage, shard group, secondary group, reshard, reductions and gathers beside compute).
 
     States lie over all data ranks, or over equal groups of them.
     """
@@ -352,7 +357,44 @@ def _shards(request: Request, known: Backend, cut: Degrees) -> Iterator[tuple[in
             again = zero == 3
             if wished(request, "shard_group_size", size) and wished(request, "reshard_after_forward", again):
                 for second in _seconds(request, known, zero, ranks):
-                    yield zero, size, second, again
+                    for beside in _overlaps(request, known.name, zero):
+                        yield zero, size, second, again, *beside
+
+
+def _overlaps(request: Request, name: str, zero: int) -> Iterator[tuple[bool, bool]]:
+    """Whether gradients are reduced, and weights gathered after a step, beside compute.
+
+    A switch nobody speaks of is on wherever it can be, but for the one whose second bucket costs memory.
+    """
+    reduces_named, gathers_named = (_spoken(request, f"overlap_{word}") for word in SWITCHES)
+    for reduces, gathers in product((True, False), repeat=2):
+        idle = not gathers and not gathers_named and _beside(name, zero, reduces, True)
+        buckets = name == "deepspeed" and zero in (1, 2)
+        idle |= not reduces and not (reduces_named or buckets) and _beside(name, zero, True, gathers)
+        kept = wished(request, "overlap_gradient_reduce", reduces)
+        kept &= wished(request, "overlap_parameter_gather", gathers)
+        if _beside(name, zero, reduces, gathers) and kept and not idle:
+            yield reduces, gathers
+
+
+SWITCHES = ("gradient_reduce", "parameter_gather")
+
+
+def _beside(name: str, zero: int, reduces: bool, gathers: bool) -> bool:
+    """Whether a backend runs so: FSDP does both, DeepSpeed's ZeRO switches the first alone.
+
+    Megatron-LM switches both, the second beside a distributed optimizer and the first only.
+    """
+    if name == "fsdp":
+        return reduces and gathers
+    if name == "deepspeed":
+        return not gathers and not (reduces and zero == 0)
+    return not gathers or (reduces and zero > 0)
+
+
+def _spoken(request: Request, knob: str) -> bool:
+    """Whether a request names a knob, in its choices or in a rule."""
+    return getattr(request.choose, knob) is not None or any(knob in rule for rule in request.choose.rules)
 
 
 def _seconds(request: Request, known: Backend, zero: int, ranks: int) -> Iterator[int]:

@@ -174,6 +174,21 @@ def zero(rng: Random) -> dict[str, Any]:
     return asked(rng, transformer, machines, (8, 16), choose)
 
 
+def beside(rng: Random) -> dict[str, Any]:
+    """Switches of overlap that are asked for, or free where turning one off frees memory."""
+    transformer = rng.choice((dense, gpt, mixed))(rng, rng.randint(2, 6))
+    values = rng.choice(([False], [True], [False, True]))
+    choose: dict[str, Any] = {
+        "backend": rng.choice((["megatron"], ["deepspeed"], ["deepspeed", "megatron"])),
+        "overlap_gradient_reduce": rng.choice((values, None)),
+        "overlap_parameter_gather": rng.choice((values, None, None)),
+        "rules": rng.choice(([], [], ["overlap_parameter_gather <= overlap_gradient_reduce"])),
+    }
+    return asked(
+        rng, transformer, (rng.choice(CARDS), rng.choice((2, 4)), rng.choice((1, 2))), (8, 16), choose
+    )
+
+
 def doubled(rng: Random) -> dict[str, Any]:
     """DeepSpeed ZeRO-3 on two machines: a second copy of the weights in each, or over pairs."""
     transformer = rng.choice((dense, gpt, mixed))(rng, rng.randint(2, 5))
