@@ -23,8 +23,8 @@ LIGHT: Optimizer = "adamw-8bit"
 class Lever(NamedTuple):
     """A lever: its name, what to set for it, and the strategy of the request it leads to.
 
-    The levers after one that stands aside do without it: it changes the job or the machines, or frees what
-    the next lever frees too. `plan`: it is the plan, or shows what a switch of it does: never left out.
+    One that stands aside changes the job or the machines; the levers after it do without it. `plan`: it is
+    the plan, or shows what a switch of it does, and is never left out.
     """
 
     name: str
@@ -39,10 +39,10 @@ def ladder(request: Request, plan: Plan) -> tuple[Rung, ...]:
     """Rungs in the order to reach for them; the last one is the plan.
 
     Plain data parallel with one sequence a pass on these cards; then shard the optimizer, the gradients and
-    the weights; one reduce bucket, aside; twice the cards, aside; recompute; offload; 8-bit moments, aside;
-    the plan with its overlap switched the other way, aside; and the plan's own cut of the model. Rungs past
-    the first that fits are left out but for the last two. Empty where the batch does not divide over the
-    cards.
+    the weights, before them reductions after the backward pass, which need one bucket less; twice the cards,
+    aside; recompute; offload; 8-bit moments, aside; the plan's own cut of the model without its overlap, and
+    with it. Rungs past the first that fits are left out but for these two. Empty where the batch does not
+    divide over the cards.
     """
     found: list[Rung] = []
     below: Rung | None = None
@@ -103,7 +103,7 @@ def _levers(request: Request, plan: Plan) -> Iterator[Lever]:
             if stage == 2:
                 after = {**shard, knob("gradient_reduce"): False}
                 name, said = "reduce them after the backward", f"{knob('gradient_reduce')}=false"
-                yield _data_parallel(name, said, request, plan, after)._replace(aside=True)
+                yield _data_parallel(name, said, request, plan, after)
         yield from _twice(request, plan, shard)
         full = {**shard, "recompute": "full"}
         yield _data_parallel("recompute every layer", "recompute=full", request, plan, full)
@@ -116,13 +116,13 @@ def _levers(request: Request, plan: Plan) -> Iterator[Lever]:
 
 
 def _switched(request: Request, s: Strategy) -> Iterator[Lever]:
-    """The strategy without overlap, or with it where it has none, if its backend can run that."""
+    """The strategy with its overlap switched the other way, if its backend can run that."""
     known, name = backend(s.backend), knob("gradient_reduce")
     on = not s.overlap_gradient_reduce
     other = s.model_copy(update=known.overlap.usual(s.zero_stage, {name: on}))
     if not known.refuses_overlap(other):
         words = f"the plan {'with' if on else 'without'} overlap"
-        yield Lever(words, f"{name}={str(on).lower()}", request, other, aside=True, plan=True)
+        yield Lever(words, f"{name}={str(on).lower()}", request, other, plan=True)
 
 
 def _cut(strategy: Strategy) -> str:

@@ -12,14 +12,13 @@ from oracle.brute import Least, brute
 from oracle.requests import request
 from oracle.wishes import obeys
 
-from shardwise.costs.columns import NAMES, WORDS, Strategies
+from shardwise.costs.columns import FLAGS, NAMES, WORDS, Strategies
 from shardwise.inputs import InputError
 from shardwise.solver.master import Master
 from shardwise.solver.rules import KNOBS, Rule
 
 Knobs = dict[str, int]
 
-FLAGS = ("reshard_after_forward", "sequence_parallel")
 POSITIVE = tuple(name for name in KNOBS if name not in (*FLAGS, "zero_stage"))
 
 
