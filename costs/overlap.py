@@ -43,7 +43,9 @@ _PAIRED = Note(
     "s",
 )
 _PIPE = Note("2 sends a chunk, the share that shows", "Megatron-LM p2p_communication.py", "M", "s")
-_SHARDED = Note("max(compute + s min(comm, compute), comm) - compute", "FSDP prefetch", "M", "s")
+_SHARDED = Note(
+    "max(compute + s min(comm, compute), comm) - compute; comm without overlap", "FSDP prefetch", "M", "s"
+)
 _FIRST = Note(
     "exposed gather over all ranks - inside the secondary group, first forward of a step",
     "ZeRO++, arXiv 2306.10209; DeepSpeed stage3.py drops the copy at the step",
@@ -51,7 +53,8 @@ _FIRST = Note(
     "s",
 )
 _ONCE = Note(
-    "max(Dx reduce, reduce - backward) + max(Dx gather, gather - forward), at the rate of a bucket",
+    "max(Dx reduce, reduce - backward) + max(Dx gather, gather - forward), Dx as runs with or without overlap "
+    "show it, at the rate of a bucket",
     "regression of 2026-11",
     "M",
     "s",
@@ -295,13 +298,13 @@ def step_raw_term(layout: Layout) -> Term:
 def once_shares(layout: Layout, gathers: Bools, reduces: Bools) -> tuple[Floats, Floats]:
     """Shares that show of what is gathered and reduced once a step, run beside compute or not.
 
-    Of a gather with nothing beside it the ring's time shows. Without ZeRO it is the second half of the
-    gradients' all-reduce.
+    Of DeepSpeed's gathers, which have nothing beside them, the ring's time shows: its rows were fitted so.
+    Without ZeRO a gather is the second half of the gradients' all-reduce.
     """
-    hidden, whole = exposed_once(layout)
-    reduce_share = np.where(reduces, hidden, whole)
-    gather_share = np.where(gathers, hidden, 1.0)
-    return np.where(layout.strategies.zero_stage == 0, reduce_share, gather_share), reduce_share
+    s, (hidden, whole) = layout.strategies, exposed_once(layout)
+    gather_whole = np.where(s.is_("backend", "deepspeed"), 1.0, whole)
+    gather_share = np.where(np.where(s.zero_stage == 0, reduces, gathers), hidden, gather_whole)
+    return gather_share, np.where(reduces, hidden, whole)
 
 
 def step_term(layout: Layout, work: LayerSeconds) -> Term:
