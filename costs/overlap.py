@@ -53,8 +53,8 @@ _FIRST = Note(
     "s",
 )
 _ONCE = Note(
-    "max(Dx reduce, reduce - backward) + max(Dx gather, gather - forward), at the rate of a bucket; Dx of runs "
-    "with or without overlap",
+    "max(Dx reduce, reduce - backward) + max(Dx gather, gather - forward), at the rate of a bucket; Dx of "
+    "runs with or without overlap",
     "regression of 2026-11",
     "M",
     "s",
