@@ -10,15 +10,16 @@ from ..inputs import Frozen
 from ..inputs.data import data
 from ..inputs.record import dataclass
 from ..models.mixers import Mixing
-from ..models.stack import stack, stack_names
 from ..models.transformer import Block
 from .columns import Floats, Ints
 from .context import context_buffers
 from .law import law
 from .layout import Layout
+from .moments import PASSES, Alive
 from .needed import ALL_NEEDED, Needed
 from .once import once
 from .schedule import plain
+from .stacks import of_stacks
 from .terms import Note, Term, kib
 
 _SAVED = Note(
@@ -136,19 +137,24 @@ def _mixer_bytes(saved: SavedSet, mixer: Mixing, sequence: int) -> float:
     )
 
 
-def _by_set(layout: Layout, codes: Ints, names: tuple[str, ...]) -> Floats:
-    """Bytes a layer saves on a rank for one micro-batch, (n, kinds); `codes` index `names` a row."""
+@cache
+def _sets(field: str) -> Ints:
+    """Which of all saved sets is the `field` of each software stack, by the stack's code."""
+    names = tuple(saved_sets())
+    return np.array([names.index(name) for name in of_stacks(field)])
+
+
+def _per_set(layout: Layout, block: Block, sets: Ints) -> Floats:
+    """Bytes a layer saves on a rank for one micro-batch under the saved set of each entry, (ways, n)."""
     t = layout.tensor.astype(np.float64)
     grid = layout.strategies.expert_tensor_parallel / t
     sequence, hidden = layout.training.sequence_length, layout.transformer.hidden_size
-    columns = []
-    for block in layout.blocks:
-        needed = Needed.of(layout.training, layout.transformer, block)
-        table = np.array([saved_bytes(block, hidden, name, sequence, needed) for name in names])
-        unsplit, split, dispatched = table[codes].T
-        each = unsplit / layout.split_tokens + split / t + dispatched * grid
-        columns.append(each * layout.tokens * layout.element_bytes / 2.0)
-    return np.stack(columns, axis=1)
+    needed = Needed.of(layout.training, layout.transformer, block)
+    table = np.array([saved_bytes(block, hidden, name, sequence, needed) for name in saved_sets()])
+    unsplit, split, dispatched = (column[sets] for column in table.T)
+    each = unsplit / layout.split_tokens + split / t + dispatched * grid
+    found: Floats = each * layout.tokens * layout.element_bytes / 2.0
+    return found
 
 
 @dataclass(frozen=True)
@@ -162,16 +168,10 @@ class Saved:
     @classmethod
     def of(cls, layout: Layout) -> Saved:
         """The sets follow the software stack and the backend."""
-        s = layout.strategies
-        names = tuple(saved_sets())
-        plain = np.array([names.index(stack(name).activation_set) for name in stack_names()])
-        part = np.array([names.index(stack(name).selective_set) for name in stack_names()])
-        whole = np.full(len(s), names.index("input"))
-        return cls(
-            _by_set(layout, plain[s.software_stack], names),
-            _by_set(layout, part[s.software_stack], names),
-            _by_set(layout, whole, names),
-        )
+        stacks = layout.strategies.software_stack
+        whole = np.full(len(stacks), tuple(saved_sets()).index("input"))
+        sets = np.stack([_sets("activation_set")[stacks], _sets("selective_set")[stacks], whole])
+        return cls(*np.stack([_per_set(layout, block, sets) for block in layout.blocks], axis=2))
 
 
 saved_of = once(Saved.of)
@@ -180,35 +180,33 @@ saved_of = once(Saved.of)
 @once
 def again(layout: Layout, share: str) -> Floats:
     """A share (a field of `Again`) of each row's selective set, (n,)."""
-    shares = [float(getattr(saved_sets()[stack(name).selective_set].again, share)) for name in stack_names()]
-    found: Floats = np.array(shares)[layout.strategies.software_stack]
-    return found
+    return _shares(share)[layout.strategies.software_stack]
 
 
-def activation_terms(layout: Layout, moment: str) -> list[Term]:
-    """Saved activations (forward, backward) and the live layer (backward); none at the other moments."""
-    if moment not in ("forward", "backward"):
-        return []
+@cache
+def _shares(share: str) -> Floats:
+    """A share of the selective set of each software stack, by the stack's code."""
+    return np.array([float(getattr(saved_sets()[name].again, share)) for name in of_stacks("selective_set")])
+
+
+def activation_terms(layout: Layout) -> list[Alive]:
+    """Saved activations (forward, backward) and the live layer (backward)."""
     saved = saved_of(layout)
     hidden = layout.hidden_bytes / layout.split_tokens
-    terms = [
-        Term(
-            "activations",
-            "flight",
-            _SAVED,
-            kib(
-                layer=saved.plain,
-                full=np.minimum(saved.full - saved.plain, 0.0),
-                selective=np.minimum(saved.selective - saved.plain, 0.0),
-            ),
-        ),
-        _pipe_buffers(layout, 2.0 * hidden),
+    kept = kib(
+        layer=saved.plain,
+        full=np.minimum(saved.full - saved.plain, 0.0),
+        selective=np.minimum(saved.selective - saved.plain, 0.0),
+    )
+    return [
+        Alive(PASSES, Term("activations", "flight", _SAVED, kept)),
+        Alive(PASSES, _pipe_buffers(layout, 2.0 * hidden)),
+        *(Alive(PASSES, term) for term in _waiting(layout, saved)),
+        *_gathered_sequence(layout),
+        Alive(("forward",), Term("embedding_output", "stage", _INPUT, kib(first=hidden))),
+        Alive(("backward",), _live_layer(layout, saved)),
+        Alive(("backward",), context_buffers(layout)),
     ]
-    terms += _waiting(layout, saved)
-    terms.append(_gathered_sequence(layout, moment))
-    if moment == "forward":
-        return [*terms, Term("embedding_output", "stage", _INPUT, kib(first=hidden))]
-    return [*terms, _live_layer(layout, saved), context_buffers(layout)]
 
 
 def _waiting(layout: Layout, saved: Saved) -> list[Term]:
@@ -222,10 +220,12 @@ def _waiting(layout: Layout, saved: Saved) -> list[Term]:
 
 def _live_layer(layout: Layout, saved: Saved) -> Term:
     """The largest layer run again, and its gradients: half of what it saves besides attention scores."""
-    sequence, codes = layout.training.sequence_length, layout.strategies.software_stack
-    names = [stack(name).activation_set for name in stack_names()]
+    sequence, sets = (
+        layout.training.sequence_length,
+        _sets("activation_set")[layout.strategies.software_stack],
+    )
     scores = [
-        np.array([score_bytes(block, name, sequence) for name in names])[codes]
+        np.array([score_bytes(block, name, sequence) for name in saved_sets()])[sets]
         * (layout.tokens / layout.tensor * layout.element_bytes / 2.0)
         for block in layout.blocks
     ]
@@ -233,15 +233,17 @@ def _live_layer(layout: Layout, saved: Saved) -> Term:
     return Term("live_layer", "stage", _LIVE, kib(fixed=live.max(axis=1)))
 
 
-def _gathered_sequence(layout: Layout, moment: str) -> Term:
+def _gathered_sequence(layout: Layout) -> list[Alive]:
     """Hidden states of a whole micro-batch that sequence parallel gathers for a product, and its gradient.
 
     At the loss those of the head.
     """
     split = (layout.tensor > 1) & (layout.strategies.sequence_parallel > 0)
     size = np.where(split, 2.0 * layout.hidden_bytes, 0.0)
-    pieces = kib(last=size) if moment == "forward" else kib(fixed=size)
-    return Term("tensor_buffers", "stage", _SEQUENCE, pieces)
+    return [
+        Alive(("forward",), Term("tensor_buffers", "stage", _SEQUENCE, kib(last=size))),
+        Alive(("backward",), Term("tensor_buffers", "stage", _SEQUENCE, kib(fixed=size))),
+    ]
 
 
 def _pipe_buffers(layout: Layout, size: Floats) -> Term:

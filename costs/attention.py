@@ -7,26 +7,25 @@ import numpy as np
 from ..hardware.catalogue import attention_curve, attention_kernel
 from ..models.counts import attention_span
 from ..models.mixers import Attention, Mixing
-from ..models.stack import stack, stack_names
 from .cards import training_factor
 from .columns import Floats, distinct
 from .context import ring_ranks
 from .law import law
 from .layout import Layout
 from .products import memory_rate, product_seconds
-from .stacks import stack_has
+from .stacks import of_stacks, stack_has
 
 
 def core_seconds(layout: Layout, mixer: Mixing) -> tuple[Floats, Floats]:
     """(forward, backward) seconds of the core of one mixer, by the attention kernel of the stack."""
-    kernels = [stack(name).attention_kernel for name in stack_names()]
+    kernels = of_stacks("attention_kernel")
     slower = (law("sinks_factor") if isinstance(mixer, Attention) and mixer.sinks else 1.0) * np.where(
         stack_has(layout, "attention_bits", 8), law("eight_bit_attention"), 1.0
     )
     stacks = layout.strategies.software_stack
-    mine = np.array(kernels)[stacks]
+    mine = kernels[stacks]
     forward, backward = np.zeros(len(mine)), np.zeros(len(mine))
-    for kernel in dict.fromkeys(kernels[place] for place in distinct(stacks).tolist()):
+    for kernel in dict.fromkeys(kernels[distinct(stacks)].tolist()):
         seconds = _unfused(layout, mixer) if kernel == "unfused" else _fused(layout, mixer, kernel)
         forward, backward = (
             np.where(mine == kernel, new * slower, old)

@@ -24,6 +24,7 @@ from .kernels import (
 from .law import law
 from .layout import Layout
 from .logits import logits_terms
+from .moments import Alive, at_moments
 from .optimizer import host_step_term, optimizer_term, parameter_copy_term
 from .overlap import (
     expert_term,
@@ -46,9 +47,6 @@ from .states import state_terms
 from .terms import PIECES, Note, Term, ns
 from .uplink import uplink_terms
 
-MOMENTS = ("forward", "backward", "gradients", "step")
-"""Peak moments: end of forward at the loss, inside the backward, end of backward, optimizer step."""
-
 _COMPUTE = Note("G gemm + A attention + M memory, forward and backward", "measured curves", "M", "s")
 _AGAIN = Note("the forward of a recomputed layer, or its dropped part", "arXiv 2205.05198", "P", "s")
 _HOST = Note("host_added_seconds a layer and micro-batch", "regression of 2026-11", "M", "s")
@@ -66,25 +64,23 @@ class Book:
     of_work: tuple[Book, Ints] | None = None
     """A book whose rows have the works of these, and each row's place in it, where it is known already."""
 
-    def allocated(self, moment: str) -> list[Term]:
-        """What the framework allocates at `moment`, with stream pools."""
+    def _allocated(self) -> list[Alive]:
+        """What the framework allocates, with stream pools."""
         return [
-            *state_terms(self.layout, moment),
-            *activation_terms(self.layout, moment),
-            *logits_terms(self.layout, moment),
-            *buffer_terms(self.layout, moment),
-            *reference_memory(self.layout, moment),
+            *state_terms(self.layout),
+            *activation_terms(self.layout),
+            *logits_terms(self.layout),
+            *buffer_terms(self.layout),
+            *reference_memory(self.layout),
         ]
 
     @cached_property
     def memory(self) -> dict[str, list[Term]]:
         """Terms on a card at each peak moment: allocated, fragmentation, runtime."""
-        runtime = runtime_terms(self.layout)
-        found = {}
-        for moment in MOMENTS:
-            allocated = self.allocated(moment)
-            found[moment] = [*allocated, *fragmentation_terms(self.layout, allocated), *runtime]
-        return found
+        allocated = self._allocated()
+        return at_moments(
+            [*allocated, *fragmentation_terms(self.layout, allocated), *runtime_terms(self.layout)]
+        )
 
     @cached_property
     def host(self) -> list[Term]:

@@ -8,14 +8,15 @@ import numpy as np
 
 from ..models.adapters import adapted
 from ..models.shares import trained_shares
-from ..models.stack import stack, stack_names
 from ..models.transformer import Block
 from .columns import Bools, Floats, Ints
 from .held import Held
 from .law import law
 from .layout import Layout
+from .moments import AFTER, MOMENTS, PASSES, Alive
 from .once import once
 from .portion import Portion
+from .stacks import of_stacks, stack_has
 from .states import kinds_total, per_parameter, portion_bytes, whole_in_16_bits
 from .terms import Note, Term, kib
 
@@ -109,7 +110,7 @@ def unit_bytes(layout: Layout) -> Held:
     return found
 
 
-def _gather_terms(layout: Layout, moment: str) -> list[Term]:
+def _gather_terms(layout: Layout) -> list[Alive]:
     """FSDP2 units: the root and, without resharding, all layers; two layers in the backward.
 
     The root is gathered from the forward on and freed at the end of the backward; where embedding and head
@@ -117,68 +118,49 @@ def _gather_terms(layout: Layout, moment: str) -> list[Term]:
     """
     rows = _fsdp_rows(layout)
     kept = rows & (layout.strategies.zero_stage == 2)
-    inside = moment in ("forward", "backward")
     weights = unit_bytes(layout)
-    keep = np.where(kept & inside, 1.0, 0.0)
+    root = rows & keeps_root(layout)
     pair = np.where(rows & ~kept, 2.0, 0.0) * weights.layer.max(axis=1)
-    whole = keeps_root(layout)
-    first = np.where(rows & inside & whole, weights.first, 0.0)
-    last = np.where(rows & inside & (whole | (moment == "forward")), weights.last, 0.0)
+    whole = kib(
+        layer=np.where(kept, 1.0, 0.0)[:, None] * weights.layer,
+        first=np.where(root, weights.first, 0.0),
+        last=np.where(root, weights.last, 0.0),
+    )
+    head = kib(last=np.where(rows & ~root, weights.last, 0.0))
     return [
-        Term(
-            "gathered_units",
-            "stage",
-            _GATHER,
-            kib(
-                layer=keep[:, None] * weights.layer,
-                fixed=pair if moment == "backward" else np.zeros(len(pair)),
-                first=first,
-                last=last,
-            ),
-        ),
-        _unsharded_gradients(layout, moment),
+        Alive(PASSES, Term("gathered_units", "stage", _GATHER, whole)),
+        Alive(("forward",), Term("gathered_units", "stage", _GATHER, head)),
+        Alive(("backward",), Term("gathered_units", "stage", _GATHER, kib(fixed=pair))),
     ]
 
 
-@once
 def keeps_root(layout: Layout) -> Bools:
     """Rows whose embedding and head are one unit that stays gathered."""
-    whole = np.array([stack(name).keeps_root for name in stack_names()])
-    found: Bools = whole[layout.strategies.software_stack]
-    return found
+    return stack_has(layout, "keeps_root", True)
 
 
-def _unsharded_gradients(layout: Layout, moment: str) -> Term:
+def _unsharded_gradients(layout: Layout) -> list[Alive]:
     """Gradients of FSDP2 units before they are reduced.
 
     In the backward one layer's in 16 bits and as input of the reduction in its type, and the head's in
     16 bits; at the end of the backward both of the root. Over pipeline stages they are summed unsharded in
     the type of the reduction until the last micro-batch.
     """
-    rows = _fsdp_rows(layout)
+    rows, trained = _fsdp_rows(layout), layout.trained
     sums = rows & (layout.strategies.zero_stage == 2) & (layout.strategies.pipeline_parallel > 1)
-    trained = layout.trained
-    layer = trained.layer
-    wire = per_parameter(layout, "wire_reduce_bytes")
-    both, none = layout.element_bytes + wire, np.zeros_like(wire)
-    whole = np.where(sums & (moment in ("forward", "backward")), wire, 0.0)
-    first = both if moment == "gradients" else none
-    last = {"backward": layout.element_bytes, "gradients": both}.get(moment, none)
-    unit = both * layer.max(axis=1) if moment == "backward" else none
-    return Term(
-        "unsharded_gradients",
-        "stage",
-        _UNSHARDED,
-        kib(
-            layer=whole[:, None] * layer,
-            fixed=np.where(rows, unit, 0.0),
-            first=np.where(rows, first * trained.first, 0.0),
-            last=np.where(rows & keeps_root(layout), last * trained.last, 0.0),
-        ),
-    )
+    wire, element = per_parameter(layout, "wire_reduce_bytes"), layout.element_bytes
+    both, head = np.where(rows, element + wire, 0.0), rows & keeps_root(layout)
+    summed = kib(layer=np.where(sums, wire, 0.0)[:, None] * trained.layer)
+    unit = kib(fixed=both * trained.layer.max(axis=1), last=np.where(head, element * trained.last, 0.0))
+    root = kib(first=both * trained.first, last=np.where(head, both * trained.last, 0.0))
+    return [
+        Alive(PASSES, Term("unsharded_gradients", "stage", _UNSHARDED, summed)),
+        Alive(("backward",), Term("unsharded_gradients", "stage", _UNSHARDED, unit)),
+        Alive(("gradients",), Term("unsharded_gradients", "stage", _UNSHARDED, root)),
+    ]
 
 
-def _pool_terms(layout: Layout, moment: str) -> list[Term]:
+def _pool_terms(layout: Layout) -> list[Alive]:
     """Pools of the gather and reduce-scatter streams; the gradient shard lies in one of them.
 
     Where gradients are alive as such, they are counted with the states. Nothing is gathered on the
@@ -186,30 +168,30 @@ def _pool_terms(layout: Layout, moment: str) -> list[Term]:
     """
     s = layout.strategies
     rows = np.where(_fsdp_rows(layout) & ~s.away("offload_params"), 1.0, 0.0)
-    counted = (s.gradient_accumulation_steps > 1) | (moment in ("gradients", "step"))
+    counted = s.gradient_accumulation_steps > 1
     shard = Held.whole(layout.trained).scaled(np.where(counted, 0.0, 4.0 * rows / layout.shard))
     root = unit_bytes(layout).scaled(rows)
-    pieces = kib(layer=shard.layer, first=shard.first + root.first, last=shard.last + root.last)
-    return [Term("stream_pools", "stage", _POOLS, pieces)]
+    both = kib(layer=shard.layer, first=shard.first + root.first, last=shard.last + root.last)
+    return [
+        Alive(PASSES, Term("stream_pools", "stage", _POOLS, both)),
+        Alive(AFTER, Term("stream_pools", "stage", _POOLS, kib(first=root.first, last=root.last))),
+    ]
 
 
-def _deepspeed_terms(layout: Layout, moment: str) -> list[Term]:
+def _deepspeed_terms(layout: Layout) -> list[Alive]:
     s = layout.strategies
     rows = s.is_("backend", "deepspeed")
     bucketed = rows & ((s.zero_stage == 1) | (s.zero_stage == 2))
-    several = np.array([stack(name).reduce_buckets for name in stack_names()])[s.software_stack]
-    alive = np.where(s.overlaps("gradient_reduce"), several, 1)
+    alive = np.where(s.overlaps("gradient_reduce"), of_stacks("reduce_buckets")[s.software_stack], 1)
     size = bucket_bytes(bucket_elements(layout), alive)
-    terms = [Term("buckets", "stage", _BUCKETS, kib(fixed=np.where(bucketed, size, 0.0)))]
-    if moment in ("forward", "backward"):
-        third = rows & (s.zero_stage == 3)
-        live = np.minimum(law("live_parameters"), whole_rank(layout, layout.portions))
-        gather = 2.0 * 2.0 * live + _largest(layout)
-        terms.append(Term("gathered_units", "stage", _ZERO3, kib(fixed=np.where(third, gather, 0.0))))
-    return terms
+    live = np.minimum(law("live_parameters"), whole_rank(layout, layout.portions))
+    gather = np.where(rows & (s.zero_stage == 3), 2.0 * 2.0 * live + _largest(layout), 0.0)
+    return [
+        Alive(MOMENTS, Term("buckets", "stage", _BUCKETS, kib(fixed=np.where(bucketed, size, 0.0)))),
+        Alive(PASSES, Term("gathered_units", "stage", _ZERO3, kib(fixed=gather))),
+    ]
 
 
-@once
 def _largest(layout: Layout) -> Floats:
     """Bytes of the largest parameters gathered one by one, 2 each, and of their gradients where trained."""
     hidden = layout.transformer.hidden_size
@@ -228,19 +210,20 @@ def _largest_adapter(layout: Layout) -> float:
     return float(way.rank * max((max(m.inputs, m.outputs) for m in found), default=0))
 
 
-def _dequantised(layout: Layout, moment: str) -> list[Term]:
+def _dequantised(layout: Layout) -> list[Alive]:
     """The 16-bit copy of the 4-bit linear at work."""
-    if layout.training.way.kind != "qlora" or moment not in ("forward", "backward"):
+    if layout.training.way.kind != "qlora":
         return []
     linear = max(largest_linear(block, layout.transformer.hidden_size) for block in layout.blocks)
-    return [Term("dequantised_weights", "stage", _DEQUANTISED, kib(fixed=2.0 * linear / layout.tensor))]
+    copy = kib(fixed=2.0 * linear / layout.tensor)
+    return [Alive(PASSES, Term("dequantised_weights", "stage", _DEQUANTISED, copy))]
 
 
-def buffer_terms(layout: Layout, moment: str) -> list[Term]:
-    """Buffers alive at `moment` on each stage."""
-    return [
-        *_gather_terms(layout, moment),
-        *_pool_terms(layout, moment),
-        *_deepspeed_terms(layout, moment),
-        *_dequantised(layout, moment),
-    ]
+def buffer_terms(layout: Layout) -> list[Alive]:
+    """Buffers of each stage."""
+    found = _dequantised(layout)
+    if _fsdp_rows(layout).any():
+        found += [*_gather_terms(layout), *_unsharded_gradients(layout), *_pool_terms(layout)]
+    if layout.strategies.is_("backend", "deepspeed").any():
+        found += _deepspeed_terms(layout)
+    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -84,6 +85,18 @@ def usual_schedules(stages: Ints, chunks: Ints) -> Ints:
     return np.where(stages > 1, chunked, code("pipeline_schedule", "none"))
 
 
+@cache
+def _of_backends(name: str) -> Ints:
+    """The integer fact `name` of each backend, by its code."""
+    return np.array([int(getattr(backend(word), name)) for word in BACKENDS], dtype=np.int64)
+
+
+@cache
+def _gather_switches() -> Ints:
+    """Which of `SWITCHES` the gathers of every micro-batch follow under each backend, by its code."""
+    return np.array([SWITCHES.index(backend(word).overlap.zero3_gather) for word in BACKENDS], dtype=np.int64)
+
+
 @dataclass(frozen=True)
 class Strategies:
     """Equal-length columns named as the fields of `Strategy`, without the stages."""
@@ -134,8 +147,7 @@ class Strategies:
 
     def by_backend(self, name: str) -> Ints:
         """A column of the integer fact `name` of each row's backend."""
-        values = np.array([int(getattr(backend(word), name)) for word in BACKENDS], dtype=np.int64)
-        return values[self.backend]
+        return _of_backends(name)[self.backend]
 
     def overlaps(self, switch: Switch) -> Bools:
         """Mask of rows that hide the communication of a switch behind compute."""
@@ -145,9 +157,8 @@ class Strategies:
     @property
     def overlaps_zero3_gather(self) -> Bools:
         """Mask of rows that hide the gathers of every micro-batch, by the switch that their backend has."""
-        follows = np.array([SWITCHES.index(backend(word).overlap.zero3_gather) for word in BACKENDS])
         on = np.stack([self.overlaps(switch) for switch in SWITCHES])
-        found: Bools = on[follows[self.backend], np.arange(len(self))]
+        found: Bools = on[_gather_switches()[self.backend], np.arange(len(self))]
         return found
 
     def take(self, rows: Bools | Ints) -> Strategies:

@@ -12,6 +12,11 @@ from .once import once
 from .stacks import stack_constant, stack_has
 
 
+def has_experts(layout: Layout) -> bool:
+    """Whether any layer of the model has routed experts."""
+    return any(block.feed_forward.experts for block in layout.blocks)
+
+
 @once
 def imbalance(layout: Layout) -> Floats:
     """Tokens of the busiest rank over the mean, (n,): 1 where the router is forced to balance."""

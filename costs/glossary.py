@@ -14,9 +14,10 @@ from ..models.backend import backend
 from ..models.strategy import Stage, Strategy
 from ..models.training import Training
 from ..models.transformer import Transformer
-from .book import MOMENTS, Book
+from .book import Book
 from .columns import Counts, Strategies
 from .layout import Layout
+from .moments import MOMENTS
 from .terms import Frame, Term, evaluate
 from .traffic import traffic_terms
 

@@ -7,6 +7,7 @@ import numpy as np
 from ..models.recipe import losses
 from .columns import WORDS, Floats
 from .layout import Layout
+from .moments import Alive
 from .terms import Note, Term, kib
 
 _LOGITS = Note(
@@ -27,14 +28,13 @@ def entry_bytes(layout: Layout) -> Floats:
     return found
 
 
-def logits_terms(layout: Layout, moment: str) -> list[Term]:
+def logits_terms(layout: Layout) -> list[Alive]:
     """Terms of the loss; alive at the end of the forward pass only."""
-    if moment != "forward":
-        return []
     entries = layout.tokens * layout.vocabulary / layout.tensor
     states = layout.hidden_bytes
     gathered = np.where((layout.tensor > 1) & (layout.strategies.sequence_parallel > 0), states, 0.0)
+    head = kib(last=2.0 * states / layout.split_tokens + gathered)
     return [
-        Term("logits", "stage", _LOGITS, kib(last=entry_bytes(layout) * entries)),
-        Term("head_input", "stage", _HEAD, kib(last=2.0 * states / layout.split_tokens + gathered)),
+        Alive(("forward",), Term("logits", "stage", _LOGITS, kib(last=entry_bytes(layout) * entries))),
+        Alive(("forward",), Term("head_input", "stage", _HEAD, head)),
     ]

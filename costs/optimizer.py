@@ -47,11 +47,14 @@ def host_step_term(layout: Layout) -> Term:
 
     States on NVMe are read before their step and written after it, weights written where they live there.
     """
+    away = layout.strategies.away("offload_optimizer")
+    if not away.any():
+        return Term("optimizer", "stage", _HOST, {})
     layer, first, last = local_parameters(layout)
     node, s, law_of_host = layout.cluster.node, layout.strategies, host()
     cards = min(node.gpus, layout.cluster.gpus)
     seconds = step_share(layout.training) * cards / node.cpu_adam_parameters_per_s
-    each = np.where(s.away("offload_optimizer"), seconds, 0.0)
+    each = np.where(away, seconds, 0.0)
     both = 1.0 / law_of_host.nvme_read_bytes_per_s + 1.0 / law_of_host.nvme_write_bytes_per_s
     states = per_parameter(layout, "optimizer_bytes") * both
     weights = per_parameter(layout, "weights_bytes") / law_of_host.nvme_write_bytes_per_s
@@ -75,12 +78,14 @@ def _copy_seconds(layout: Layout) -> Floats:
 
 def parameter_copy_term(layout: Layout, work: LayerSeconds) -> Term:
     """Copies of offloaded parameters to the card before each gather, and of gradients back."""
-    s = layout.strategies
+    away = layout.strategies.away("offload_params")
+    if not away.any():
+        return Term("offload_exposed", "chunk", _PARAMETERS, {})
     gather, reduce, _, _ = passes(layout)
     down = Held.of(layout, layout.trained, sharding(layout)[0])
     down = down.scaled(per_parameter(layout, "gradients_bytes") * reduce)
     moved = down.beside(weight_bytes(layout, layout.portions).scaled(gather))
-    copied = moved.scaled(s.away("offload_params") * _copy_seconds(layout))
+    copied = moved.scaled(away * _copy_seconds(layout))
     compute = work.forward + work.backward
     exposed = np.maximum(law("offload_exposed") * copied.layer, copied.layer - compute)
     return Term(

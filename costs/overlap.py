@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from ..hardware.collective import Kind
-from ..inputs.record import dataclass
 from .activations import again
 from .buffers import bucket_elements
 from .collectives import bucketed, point_to_point, seconds
 from .columns import Bools, Floats
+from .experts import has_experts
 from .held import Held
 from .kernels import LayerSeconds
 from .law import law
@@ -87,7 +85,7 @@ def slower_away(layout: Layout, group: Group) -> Floats:
 def tensor_term(layout: Layout) -> Term:
     """Tensor-parallel collectives of a layer, of the embedding (first) and of the head (last)."""
     group, states = layout.tensor_group, hidden_bytes(layout)
-    pair = seconds(layout, "all_gather", states, group) + seconds(layout, "reduce_scatter", states, group)
+    pair = _hidden_gather(layout) + seconds(layout, "reduce_scatter", states, group)
     whole = seconds(layout, "all_reduce", states, group)
     one = np.where(layout.strategies.sequence_parallel > 0, pair, whole)
     one = one * stack_constant(layout, "tensor_exposed") * slower_away(layout, group)
@@ -95,6 +93,12 @@ def tensor_term(layout: Layout) -> Term:
     part = again(layout, "tensor")[:, None] * layer / 2.0
     pieces = ns(layer=layer, full=layer / 2.0, selective=part, first=one, last=one)
     return Term("tensor_comm", "chunk", _TENSOR, pieces)
+
+
+@once
+def _hidden_gather(layout: Layout) -> Floats:
+    """Seconds in which a tensor group gathers the hidden states of a micro-batch."""
+    return seconds(layout, "all_gather", hidden_bytes(layout), layout.tensor_group)
 
 
 @once
@@ -115,6 +119,8 @@ def expert_term(layout: Layout, work: LayerSeconds) -> Term:
 
     Beside the compute of another micro-batch what slows or outlasts it shows, else the law's share of it.
     """
+    if not has_experts(layout):
+        return Term("expert_comm", "chunk", _EXPERT, {})
     whole = exchange_seconds(layout)
     hidden = stack_has(layout, "exchange_overlapped", True)[:, None]
     beside_work = beside(work.forward + work.backward, whole)
@@ -130,7 +136,7 @@ def paired_term(layout: Layout, work: LayerSeconds) -> Term:
     any communication beside compute does.
     """
     paired = pairs_passes(layout.strategies)
-    if not paired.any():
+    if not (paired.any() and has_experts(layout)):
         return Term("expert_comm", "chunk", _PAIRED, {})
     usual = expert_term(layout, work).coefficients["layer"] / 1e9
     shown = beside(work.forward + work.backward, exchange_seconds(layout))
@@ -144,72 +150,56 @@ def pipeline_term(layout: Layout) -> Term:
     Each rank of a tensor group hands its share on; without sequence parallel the next stage gathers it.
     A stack may send beside its work.
     """
+    s = layout.strategies
+    if not (s.pipeline_parallel > 1).any():
+        return Term("pipeline_comm", "chunk", _PIPE, {})
     one = point_to_point(layout, boundary_bytes(layout), layout.pipe_group)
-    whole = seconds(layout, "all_gather", hidden_bytes(layout), layout.tensor_group)
-    split = (layout.strategies.sequence_parallel > 0) | (layout.strategies.pipeline_parallel == 1)
-    one = one + np.where(split, 0.0, whole)
-    return Term(
-        "pipeline_comm", "chunk", _PIPE, ns(fixed=2.0 * stack_constant(layout, "pipeline_exposed") * one)
-    )
+    split = (s.sequence_parallel > 0) | (s.pipeline_parallel == 1)
+    one = one + np.where(split, 0.0, _hidden_gather(layout))
+    pieces = ns(fixed=2.0 * stack_constant(layout, "pipeline_exposed") * one)
+    return Term("pipeline_comm", "chunk", _PIPE, pieces)
 
 
-@dataclass(frozen=True)
-class StateSeconds:
-    """Seconds to gather or reduce a layer (n, kinds) and the embedding and head (n,) over the shard group."""
-
-    gather: Floats
-    reduce: Floats
-    gather_first: Floats
-    gather_last: Floats
-    reduce_first: Floats
-    reduce_last: Floats
-
-    @classmethod
-    def of(cls, layout: Layout) -> StateSeconds:
-        """A layer, the embedding and the head are each one collective."""
-        weights, gradients = gathered(layout), reduced(layout)
-        dense, expert = layout.shard_group, layout.expert_state_group
-
-        def layer(kind: Kind, held: Held) -> Floats:
-            return _over(layout, kind, held.dense, dense) + _over(layout, kind, held.expert, expert)
-
-        return cls(
-            layer("all_gather", weights),
-            layer("reduce_scatter", gradients),
-            _over(layout, "all_gather", weights.first, dense),
-            _over(layout, "all_gather", weights.last, dense),
-            _over(layout, "reduce_scatter", gradients.first, dense),
-            _over(layout, "reduce_scatter", gradients.last, dense),
-        )
+def _seconds_of(layout: Layout, kind: Kind, held: Held) -> Held:
+    """Seconds to gather or reduce a layer, the embedding and the head, each one collective."""
+    kinds, whole = held.layer.shape[1], np.column_stack([held.dense, held.first, held.last])
+    dense, expert = _over(layout, kind, whole, layout.shard_group), held.expert
+    if expert.any():
+        expert = _over(layout, kind, expert, layout.expert_state_group)
+    return Held(dense[:, :kinds] + expert, expert, dense[:, kinds], dense[:, kinds + 1])
 
 
 def _over(layout: Layout, kind: Kind, payload: Floats, group: Group) -> Floats:
-    """Seconds of a collective of states over a group, slower where it leaves the island."""
-    slower = slower_away(layout, group)
-    return seconds(layout, kind, payload, group) * (slower[:, None] if payload.ndim == 2 else slower)
-
-
-state_seconds = once(StateSeconds.of)
+    """Seconds of collectives of states over a group, slower where it leaves the island."""
+    return seconds(layout, kind, payload, group) * slower_away(layout, group)[:, None]
 
 
 @once
-def kept_seconds(layout: Layout) -> StateSeconds:
-    """`state_seconds` of a usual micro-batch: a second copy of the weights is gathered in its small group."""
-    whole, second = state_seconds(layout), has_secondary(layout)
-    if not second.any():
-        return whole
-    weights, group = gathered(layout), layout.secondary_group
-
-    def gather(payload: Floats, usual: Floats) -> Floats:
-        rows = second[:, None] if payload.ndim == 2 else second
-        return np.where(rows, _over(layout, "all_gather", payload, group), usual)
-
-    return replace(
-        whole,
-        gather=gather(weights.layer, whole.gather),
-        gather_first=gather(weights.first, whole.gather_first),
-        gather_last=gather(weights.last, whole.gather_last),
+def state_seconds(layout: Layout) -> tuple[Held, Held]:
+    """Seconds to gather and to reduce the states of a layer, the embedding and the head over their group."""
+    return (
+        _seconds_of(layout, "all_gather", gathered(layout)),
+        _seconds_of(layout, "reduce_scatter", reduced(layout)),
     )
+
+
+@once
+def kept_seconds(layout: Layout) -> tuple[Held, Held]:
+    """`state_seconds` of a usual micro-batch: a second copy of the weights is gathered in its small group."""
+    (whole, reduce), second = state_seconds(layout), has_secondary(layout)
+    if not second.any():
+        return whole, reduce
+    weights = gathered(layout)
+    payload = np.column_stack([weights.layer, weights.first, weights.last])
+    own = _over(layout, "all_gather", payload, layout.secondary_group)
+    kinds, wide = weights.layer.shape[1], second[:, None]
+    kept = Held(
+        np.where(wide, own[:, :kinds], whole.layer),
+        np.where(wide, 0.0, whole.expert),
+        np.where(second, own[:, kinds], whole.first),
+        np.where(second, own[:, kinds + 1], whole.last),
+    )
+    return kept, reduce
 
 
 def sharded_term(layout: Layout, work: LayerSeconds) -> Term:
@@ -217,12 +207,12 @@ def sharded_term(layout: Layout, work: LayerSeconds) -> Term:
 
     What is not run beside them shows whole; of embedding and head half shows that is.
     """
-    states, s = kept_seconds(layout), layout.strategies
+    (gathered_in, reduced_in), s = kept_seconds(layout), layout.strategies
     gathers, reduces = s.overlaps_zero3_gather, s.overlaps("gradient_reduce")
     gather, reduce, _, _ = passes(layout)
-    forward = states.gather * np.minimum(gather, 1.0)[:, None]
-    again = states.gather * np.maximum(gather - 1.0, 0.0)[:, None]
-    reduction = states.reduce * reduce[:, None]
+    forward = gathered_in.layer * np.minimum(gather, 1.0)[:, None]
+    again = gathered_in.layer * np.maximum(gather - 1.0, 0.0)[:, None]
+    reduction = reduced_in.layer * reduce[:, None]
     hidden: Floats = np.where(gathers[:, None], again, 0.0) + np.where(reduces[:, None], reduction, 0.0)
     bare = again + reduction - hidden
 
@@ -240,8 +230,8 @@ def sharded_term(layout: Layout, work: LayerSeconds) -> Term:
             layer=plain,
             full=exposed(work.full) - plain,
             selective=exposed(work.selective) - plain,
-            first=root * states.gather_first + roots * states.reduce_first,
-            last=root * states.gather_last + roots * states.reduce_last,
+            first=root * gathered_in.first + roots * reduced_in.first,
+            last=root * gathered_in.last + roots * reduced_in.last,
         ),
     )
 
@@ -250,9 +240,9 @@ def first_gather_term(layout: Layout, work: LayerSeconds) -> Term:
     """What the first forward of a step shows more: it gathers over all ranks and makes the second copy."""
     if not has_secondary(layout).any():
         return Term("data_comm_exposed", "stage", _FIRST, {})
-    whole, kept = state_seconds(layout), kept_seconds(layout)
+    whole, kept = state_seconds(layout)[0], kept_seconds(layout)[0]
     hidden = layout.strategies.overlaps_zero3_gather
-    layer = shown(work.forward, whole.gather, hidden) - shown(work.forward, kept.gather, hidden)
+    layer = shown(work.forward, whole.layer, hidden) - shown(work.forward, kept.layer, hidden)
     root = np.where(hidden, 0.5, 1.0)
     return Term(
         "data_comm_exposed",
@@ -260,8 +250,8 @@ def first_gather_term(layout: Layout, work: LayerSeconds) -> Term:
         _FIRST,
         ns(
             layer=np.maximum(layer, 0.0),
-            first=root * np.maximum(whole.gather_first - kept.gather_first, 0.0),
-            last=root * np.maximum(whole.gather_last - kept.gather_last, 0.0),
+            first=root * np.maximum(whole.first - kept.first, 0.0),
+            last=root * np.maximum(whole.last - kept.last, 0.0),
         ),
     )
 
@@ -270,20 +260,16 @@ def first_gather_raw_term(layout: Layout) -> Term:
     """How much longer the first gathers of a step take than those of the second copy, hidden or not."""
     if not has_secondary(layout).any():
         return Term("data_comm", "stage", _FIRST, {})
-    longer = state_seconds(layout).gather - kept_seconds(layout).gather
+    longer = state_seconds(layout)[0].layer - kept_seconds(layout)[0].layer
     return Term("data_comm", "stage", _FIRST, ns(layer=np.maximum(longer, 0.0)))
 
 
 def sharded_raw_term(layout: Layout) -> Term:
     """The whole time of a layer's gathers and reductions of a micro-batch, hidden or not."""
-    states = kept_seconds(layout)
+    gathers, reductions = kept_seconds(layout)
     gather, reduce, _, _ = passes(layout)
-    return Term(
-        "data_comm",
-        "chunk",
-        _SHARDED,
-        ns(layer=states.gather * gather[:, None] + states.reduce * reduce[:, None]),
-    )
+    whole = gathers.layer * gather[:, None] + reductions.layer * reduce[:, None]
+    return Term("data_comm", "chunk", _SHARDED, ns(layer=whole))
 
 
 def step_raw_term(layout: Layout) -> Term:
@@ -330,8 +316,9 @@ def once_seconds(layout: Layout) -> tuple[Held, Held]:
     At the rate of a bucket; experts go over the ranks that hold the same ones.
     """
     _, _, gather_once, reduce_once = passes(layout)
-    gather, reduce = bucket_rates(layout, layout.shard_group)
-    expert_gather, expert_reduce = bucket_rates(layout, layout.expert_state_group)
+    gather, reduce = expert_gather, expert_reduce = bucket_rates(layout, layout.shard_group)
+    if has_experts(layout):
+        expert_gather, expert_reduce = bucket_rates(layout, layout.expert_state_group)
     return (
         _timed(gathered(layout), gather * gather_once, expert_gather * gather_once),
         _timed(reduced(layout), reduce * reduce_once, expert_reduce * reduce_once),
@@ -357,16 +344,12 @@ def bucket_rates(layout: Layout, group: Group) -> tuple[Floats, Floats]:
 def replica_term(layout: Layout, work: LayerSeconds) -> Term:
     """HSDP's all-reduce of the gradient shard over replicas, once a step, beside the backward."""
     group = layout.replica_group
-    shard = layout.shard.astype(np.float64)
+    if not (group.size > 1).any():
+        return Term("data_comm_exposed", "stage", _REPLICA, {})
     gradients = reduced(layout)
-    layer = seconds(layout, "all_reduce", gradients.layer / shard[:, None], group)
-    hidden = law("replica_hidden_backward") * work.backward
-    least = law("replica_exposed")
-    first = seconds(layout, "all_reduce", gradients.first / shard, group)
-    last = seconds(layout, "all_reduce", gradients.last / shard, group)
-    return Term(
-        "data_comm_exposed",
-        "stage",
-        _REPLICA,
-        ns(layer=np.maximum(least * layer, layer - hidden), first=first, last=last),
-    )
+    whole = np.column_stack([gradients.layer, gradients.first, gradients.last])
+    each = seconds(layout, "all_reduce", whole / layout.shard[:, None], group)
+    layer, least = each[:, :-2], law("replica_exposed")
+    shown = np.maximum(least * layer, layer - law("replica_hidden_backward") * work.backward)
+    pieces = ns(layer=shown, first=each[:, -2], last=each[:, -1])
+    return Term("data_comm_exposed", "stage", _REPLICA, pieces)

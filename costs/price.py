@@ -14,7 +14,7 @@ from ..models.strategy import BACKENDS, Strategy
 from ..models.training import Training
 from ..models.transformer import Transformer
 from ..models.work import flops_per_token, parameters
-from .book import MOMENTS, Book, spread
+from .book import Book, spread
 from .buffers import buckets, whole_rank
 from .columns import Counts, Ints, Strategies, distinct
 from .context import ACTIVATION_BYTES
@@ -23,6 +23,7 @@ from .interval import peak_interval
 from .law import law
 from .layout import Group, Layout
 from .ledger import Ledger, StageEntry
+from .moments import MOMENTS
 from .schedule import Passes, Step, plain, step
 from .states import fixed_recipe_of, recipe_of
 from .terms import Frame, Term, add_up, by_name

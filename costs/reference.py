@@ -15,6 +15,7 @@ from .held import Held
 from .kernels import LayerSeconds, head_seconds
 from .law import law
 from .layout import Layout
+from .moments import MOMENTS, Alive
 from .overlap import beside
 from .portion import Portion
 from .states import portion_bytes, sharding
@@ -49,21 +50,17 @@ def _cut(layout: Layout) -> Bools:
     return sharding(layout)[0] & layout.training.reference_sharded
 
 
-def reference_memory(layout: Layout, moment: str) -> list[Term]:
+def reference_memory(layout: Layout) -> list[Alive]:
     """Weights at every moment, and at the loss the reference's logits where it needs them."""
     found, portion = [], resident(layout)
     if portion is not None:
         held = Held.of(layout, portion, _cut(layout)).scaled(portion_bytes(layout, portion, "weights_bytes"))
         pieces = kib(layer=held.layer, first=held.first, last=held.last)
-        found.append(Term("reference_weights", "stage", _WEIGHTS, pieces))
-    if (
-        layout.training.reference_output == "logits"
-        and layout.training.reference_model
-        and moment == "forward"
-    ):
+        found.append(Alive(MOMENTS, Term("reference_weights", "stage", _WEIGHTS, pieces)))
+    if layout.training.reference_output == "logits" and layout.training.reference_model:
         entries = layout.tokens * layout.vocabulary / layout.tensor
         pieces = kib(last=law("reference_logits_bytes") * entries)
-        found.append(Term("reference_logits", "stage", _LOGITS, pieces))
+        found.append(Alive(("forward",), Term("reference_logits", "stage", _LOGITS, pieces)))
     return found
 
 

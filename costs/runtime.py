@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..models.stack import stack, stack_names
 from .columns import Floats, Ints
 from .law import law
 from .layout import Layout
+from .moments import MOMENTS, Alive
+from .stacks import stack_has
 from .terms import Note, Term, ceil, kib
 
 _RUNTIME = Note(
@@ -24,7 +25,7 @@ _FRAGMENTATION = Note(
 )
 
 
-def runtime_terms(layout: Layout) -> list[Term]:
+def runtime_terms(layout: Layout) -> list[Alive]:
     """CUDA context, kernels and NCCL groups: [t>1] + [d>1] + 2 [p>1] + [t>1 and p>1]."""
     s = layout.strategies
     t, p = s.tensor_parallel > 1, s.pipeline_parallel > 1
@@ -35,20 +36,19 @@ def runtime_terms(layout: Layout) -> list[Term]:
         alone, law("runtime_alone_bytes"), law("runtime_bytes") + groups * law("runtime_group_bytes")
     )
     size = size + np.where(s.expert_parallel > 1, law("runtime_all_to_all_bytes"), 0.0)
-    return [Term("runtime", "stage", _RUNTIME, kib(fixed=size))]
+    return [Alive(MOMENTS, Term("runtime", "stage", _RUNTIME, kib(fixed=size)))]
 
 
-def fragmentation_terms(layout: Layout, allocated: Sequence[Term]) -> list[Term]:
+def fragmentation_terms(layout: Layout, allocated: Sequence[Alive]) -> list[Alive]:
     """The allocator's share of what is allocated in blocks of many sizes.
 
     Inputs kept by full recompute, and the live layer, are blocks of few sizes that come and go in order:
     they leave no holes. A framework that plans its memory before the run has none at all.
     """
-    planned = np.array([stack(name).allocator == "planned" for name in stack_names()])
-    share = np.where(planned[layout.strategies.software_stack], 0.0, law("fragmentation_share"))
+    share = np.where(stack_has(layout, "allocator", "planned"), 0.0, law("fragmentation_share"))
     return [
-        Term("fragmentation", term.per, _FRAGMENTATION, _holes(term, share))
-        for term in allocated
+        Alive(moments, Term("fragmentation", term.per, _FRAGMENTATION, _holes(term, share)))
+        for moments, term in allocated
         if term.name != "live_layer"
     ]
 

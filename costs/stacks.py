@@ -2,12 +2,36 @@
 
 from __future__ import annotations
 
-import numpy as np
+from functools import cache, lru_cache
+from typing import Any
 
-from ..models.stack import holder, stack, stacks
+import numpy as np
+from numpy.typing import NDArray
+
+from ..hardware.site import Site
+from ..models.stack import holder, stacks
 from .columns import WORDS, Bools, Floats
 from .layout import Layout
 from .once import once
+
+
+@cache
+def of_stacks(field: str) -> NDArray[Any]:
+    """The `field` of every software stack, by its code in `Strategies`."""
+    return np.array([getattr(stacks()[name], field) for name in WORDS["software_stack"]])
+
+
+@lru_cache(maxsize=256)
+def _constants(site: Site | None, field: str) -> Floats:
+    """A constant of every stack, as a site measured it or as the catalogue has it."""
+    values = []
+    for name in WORDS["software_stack"]:
+        value = float(getattr(stacks()[name], field))
+        if site is not None:
+            inherited = site.value(f"stacks/{holder(name, field)}/{field}", value)
+            value = site.value(f"stacks/{name}/{field}", inherited)
+        values.append(value)
+    return np.array(values)
 
 
 @once
@@ -19,15 +43,9 @@ def stack_constant(layout: Layout, field: str) -> Floats:
     return stack_constants(layout, field)[layout.strategies.software_stack]
 
 
-@once
 def stack_constants(layout: Layout, field: str) -> Floats:
     """`stack_constant` of every stack of `WORDS`, in its order."""
-    constant = layout.cluster.constant
-    values = []
-    for name in WORDS["software_stack"]:
-        inherited = constant(f"stacks/{holder(name, field)}/{field}", float(getattr(stacks()[name], field)))
-        values.append(constant(f"stacks/{name}/{field}", inherited))
-    return np.array(values)
+    return _constants(layout.cluster.site, field)
 
 
 @once
@@ -48,6 +66,5 @@ def exposed_once(layout: Layout) -> tuple[Floats, Floats]:
 @once
 def stack_has(layout: Layout, field: str, word: str | int) -> Bools:
     """Whether the stack of each row has `word` as its `field`."""
-    known = np.array([getattr(stack(name), field) == word for name in WORDS["software_stack"]])
-    found: Bools = known[layout.strategies.software_stack]
+    found: Bools = (of_stacks(field) == word)[layout.strategies.software_stack]
     return found

@@ -17,8 +17,10 @@ from .columns import Bools, Floats, Ints
 from .held import Held
 from .law import law
 from .layout import Layout
+from .moments import MOMENTS, PASSES, Alive
 from .once import once
 from .portion import Portion
+from .stacks import of_stacks, stack_has
 from .terms import Note, Term, kib
 
 _WEIGHTS = Note("w N / d_w", "ZeRO paper, arXiv 1910.02054, section 5; Megatron-LM optimizer docs", "P")
@@ -63,8 +65,8 @@ def per_parameter(layout: Layout, field: str) -> Floats:
     """`field` of the byte recipe of each row's trained parameters, bytes each; 0 where there is none."""
     s = layout.strategies
     found: Floats = _recipes(layout.training, field)[s.backend, s.precision, s.gradient_dtype]
-    for place, own_name in enumerate(stack_names()):
-        for word, own in stack(own_name).recipes.items():
+    for place, recipes in enumerate(of_stacks("recipes")):
+        for word, own in recipes.items():
             found[(s.software_stack == place) & s.is_("precision", word)] = getattr(recipe(own), field)
     return found
 
@@ -148,15 +150,16 @@ def weight_bytes(layout: Layout, portions: Sequence[Portion]) -> Held:
     return found
 
 
-def state_terms(layout: Layout, moment: str) -> list[Term]:
-    """Terms of the model states alive at `moment` (forward, backward, gradients, step)."""
-    terms = [*lasting_terms(layout), _gradients(layout, moment)]
-    if moment == "step":
-        sharded, on_host = _stepped(layout), layout.strategies.away("offload_optimizer")
-        copy = per_parameter(layout, "step_bytes") * window(layout, sharded)
-        terms.append(sharded.term("step_copy", _STEP, copy, on_host))
-        terms.append(sharded.term("step_temporary", _FOREACH, _foreach_bytes(layout), on_host))
-    return terms
+def state_terms(layout: Layout) -> list[Alive]:
+    """Terms of the model states."""
+    sharded, on_host = _stepped(layout), layout.strategies.away("offload_optimizer")
+    copy = per_parameter(layout, "step_bytes") * window(layout, sharded)
+    return [
+        *(Alive(MOMENTS, term) for term in lasting_terms(layout)),
+        *_gradients(layout),
+        Alive(("step",), sharded.term("step_copy", _STEP, copy, on_host)),
+        Alive(("step",), sharded.term("step_temporary", _FOREACH, _foreach_bytes(layout), on_host)),
+    ]
 
 
 @once
@@ -193,8 +196,7 @@ def _foreach_bytes(layout: Layout) -> Floats:
     each = 4.0 if layout.training.master_weights else 2.0
     adam = layout.training.optimizer in ("adamw", "adamw-bf16")
     whole = adam and not layout.training.optimizer_in_backward
-    together = np.array([stack(name).step_kernel == "foreach" for name in stack_names()])
-    return np.where(together[layout.strategies.software_stack], each if whole else 0.0, 0.0)
+    return np.where(stack_has(layout, "step_kernel", "foreach"), each if whole else 0.0, 0.0)
 
 
 def _weights(layout: Layout, portion: Portion) -> Term:
@@ -226,25 +228,26 @@ def _secondary_weights(layout: Layout) -> Term:
     return Term("secondary_weights", "stage", _SECONDARY, pieces)
 
 
-def _gradients(layout: Layout, moment: str) -> Term:
+def _gradients(layout: Layout) -> list[Alive]:
     """Gradients of the trained parameters; of one unit alone where each is used as it comes.
 
     At the end of the backward those of FSDP's root are not reduced yet (`buffers`) unless some are kept.
     """
-    s, trained = layout.strategies, layout.trained
-    each = gradient_bytes(layout)
-    held = Held.of(layout, trained, sharding(layout)[1])
+    s, each = layout.strategies, gradient_bytes(layout)
+    held = Held.of(layout, layout.trained, sharding(layout)[1])
     if layout.training.optimizer_in_backward:
         unit = np.maximum(held.layer.max(axis=1), np.maximum(held.first, held.last))
-        alive = 1.0 if moment in ("backward", "gradients") else 0.0
-        return Term("gradients", "stage", _IN_BACKWARD, kib(fixed=alive * each * unit))
-    alive_rows = np.full(len(s), moment in ("gradients", "step"))
+        term = Term("gradients", "stage", _IN_BACKWARD, kib(fixed=each * unit))
+        return [Alive(("backward", "gradients"), term)]
     kept = (s.by_backend("gradients_resident") > 0) | (s.gradient_accumulation_steps > 1)
-    alive_rows |= kept
-    if moment == "gradients":
-        root = np.where(kept | whole_in_16_bits(layout), 1.0, 0.0)
-        held = Held(held.layer, held.expert, held.first * root, held.last * root)
-    return held.term("gradients", _GRADIENTS, np.where(alive_rows, each, 0.0), gradients_offloaded(layout))
+    root = np.where(kept | whole_in_16_bits(layout), 1.0, 0.0)
+    reduced = Held(held.layer, held.expert, held.first * root, held.last * root)
+    away = gradients_offloaded(layout)
+    return [
+        Alive(PASSES, held.term("gradients", _GRADIENTS, np.where(kept, each, 0.0), away)),
+        Alive(("gradients",), reduced.term("gradients", _GRADIENTS, each, away)),
+        Alive(("step",), held.term("gradients", _GRADIENTS, each, away)),
+    ]
 
 
 @once

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -67,12 +68,17 @@ class CollectiveCurve(Frozen):
             raise ValueError("bytes must rise from knot to knot and seconds must not fall")
         return self
 
+    @cached_property
+    def _knots(self) -> tuple[Array, Array]:
+        """Logarithms of the knots."""
+        return np.log(self.bus_bytes), np.log(self.knot_seconds)
+
     def seconds(self, bus_bytes: npt.ArrayLike) -> Array:
         """Seconds to move `bus_bytes` a rank; 0 where nothing moves."""
         moved = np.asarray(bus_bytes, dtype=np.float64)
         last = self.bus_bytes[-1]
         within = np.log(np.clip(moved, self.bus_bytes[0], last))
-        seconds = np.exp(np.interp(within, np.log(self.bus_bytes), np.log(self.knot_seconds)))
+        seconds = np.exp(np.interp(within, *self._knots))
         seconds = seconds + np.maximum(moved - last, 0.0) / self.rate_bytes_per_s
         return np.where(moved > 0, seconds, 0.0)
 

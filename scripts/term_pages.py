@@ -7,10 +7,11 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from shardwise.costs.book import MOMENTS, Book
+from shardwise.costs.book import Book
 from shardwise.costs.columns import Strategies
 from shardwise.costs.law import law
 from shardwise.costs.layout import Layout
+from shardwise.costs.moments import MOMENTS
 from shardwise.costs.price import price
 from shardwise.hardware import Cluster
 from shardwise.models import Strategy, Training, Transformer

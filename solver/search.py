@@ -144,7 +144,9 @@ class Search:
         self.large = TooLarge(found)
         opened = self._by_bound(found, batches(found, self.bounds.least))
         more = self._others(found)
-        opened += self._by_bound(more, at_once(self.bounds.least))
+        if len(more.kind):
+            self.bounds, self.large = shape_bounds(self.request, more), TooLarge(more)
+            opened += self._by_bound(more, at_once(self.bounds.least))
         near = self._refined([entry for entry in opened if entry.bound <= self.limit_ns])
         self.tally.bound += len(opened) - len(near)
         return sorted(near, key=lambda entry: (entry.bound, entry.key))
@@ -158,9 +160,7 @@ class Search:
         legal = np.repeat(self.legal[worth], each)
         self.tally.bound += int(self.legal @ found.others - legal[kept].sum())
         self.legal, self.keeps_tables = legal[kept], False
-        more = more.take(np.flatnonzero(kept))
-        self.bounds, self.large = shape_bounds(self.request, more), TooLarge(more)
-        return more
+        return more.take(np.flatnonzero(kept))
 
     def _outdone(self, usual: Space, more: Space) -> Bools:
         """Which of the shapes `more` another exchange outdoes, of these or of the usual ones."""

@@ -19,8 +19,8 @@ from oracle.stages import layouts
 from oracle.transformers import model
 from oracle.wishes import recompute_words
 
-from shardwise.costs.book import MOMENTS
 from shardwise.costs.columns import NAMES, Strategies
+from shardwise.costs.moments import MOMENTS
 from shardwise.costs.terms import Note, Per, Term
 from shardwise.models import Attention, Block, FeedForward, Training
 from shardwise.models.schedule import usual_schedule

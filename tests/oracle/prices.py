@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from shardwise.costs.book import MOMENTS, Book
+from shardwise.costs.book import Book
 from shardwise.costs.columns import NAMES, Strategies
 from shardwise.costs.layout import Layout
+from shardwise.costs.moments import MOMENTS
 from shardwise.costs.terms import Term
 from shardwise.plans import Request
 
