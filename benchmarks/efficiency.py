@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -158,7 +158,8 @@ def _without_length(curve: AttentionCurve, passes: str, length: int, size: int) 
                 return None
             row = SpeedRow(head_dim=size, lengths=tuple(lengths), flops_per_s=tuple(speeds))
         rows.append(row)
-    return curve.model_copy(update={field: tuple(rows)})
+    changed: dict[str, Any] = {field: tuple(rows)}
+    return replace(curve, **changed)
 
 
 def _collective(record: Record, card: Gpu) -> Point | None:
@@ -185,7 +186,7 @@ def _without_size(curve: CollectiveCurve, moved: float) -> CollectiveCurve:
         if abs(pair[0] / moved - 1.0) > 1e-6
     ]
     sizes, seconds = zip(*kept, strict=True)
-    return curve.model_copy(update=knots_of(sizes, seconds))
+    return replace(curve, **knots_of(sizes, seconds))
 
 
 def _point(record: Record, card: Gpu, group: str, arithmetic: str, predicted: float) -> Point:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from shardwise.costs.cards import card_factors
 from shardwise.costs.law import constants
+from shardwise.costs.stacks import forget
 from shardwise.models.stack import heirs, stacks
 
 TABLES: dict[str, Callable[[], Any]] = {"stacks": stacks, "cards": card_factors, "law": constants}
@@ -39,6 +41,11 @@ def in_force(changes: Mapping[str, float]) -> Iterator[None]:
     0.5
     >>> constants()["overlap_slowdown"].value == 0.5
     False
+    >>> with in_force({"stacks/megatron-2023/gemm_factor": 9.0}):
+    ...     float(of_stacks("gemm_factor").max())
+    9.0
+    >>> float(of_stacks("gemm_factor").max()) == 9.0
+    False
     """
     kept: list[tuple[MutableMapping[str, Any], str, Any]] = []
     try:
@@ -47,8 +54,10 @@ def in_force(changes: Mapping[str, float]) -> Iterator[None]:
             entries = _entries(table)
             for name in (heirs(owner, field) if table == "stacks" else ()) or (owner,):
                 kept.append((entries, name, entries[name]))
-                entries[name] = entries[name].model_copy(update={field: value})
+                entries[name] = replace(entries[name], **{field: value})
+        forget()
         yield
     finally:
         for entries, name, entry in reversed(kept):
             entries[name] = entry
+        forget()

@@ -6,8 +6,8 @@ from functools import cache
 
 import numpy as np
 
-from ..inputs import Frozen
 from ..inputs.data import data
+from ..inputs.listed import Listed
 from ..inputs.record import dataclass
 from ..models.mixers import Mixing
 from ..models.transformer import Block
@@ -38,7 +38,8 @@ _SEQUENCE = Note("2 x 2 T h", "Megatron-LM sequence parallel: gathered input and
 _BUFFERS = Note("2 x 2 T h / split a micro-batch in flight", "DeepSpeed pipe engine; bloom_prequel rows", "M")
 
 
-class Again(Frozen):
+@dataclass(frozen=True, kw_only=True)
+class Again(Listed):
     """Shares of a layer's forward that its backward runs again under a saved set."""
 
     products: float
@@ -54,7 +55,8 @@ class Again(Frozen):
     """Exchanges of tokens between experts."""
 
 
-class SavedSet(Frozen):
+@dataclass(frozen=True, kw_only=True)
+class SavedSet(Listed):
     """Multiples of the block's widths that one layer saves, bytes a token.
 
     Unsplit by tensor parallel: `hidden`. Split: queries, keys, values, attention output, softmax

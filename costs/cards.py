@@ -5,11 +5,13 @@ from __future__ import annotations
 from functools import cache
 
 from ..hardware import Cluster
-from ..inputs import Frozen
 from ..inputs.data import data
+from ..inputs.listed import Listed
+from ..inputs.record import dataclass
 
 
-class CardFactor(Frozen):
+@dataclass(frozen=True, kw_only=True)
+class CardFactor(Listed):
     """Time in training over time in isolation, by width of the operands; four bits count as eight."""
 
     gpu: str

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Literal
 
-from ..inputs import Frozen
 from ..inputs.data import data
+from ..inputs.listed import Listed
+from ..inputs.record import dataclass
 
 ANY = "any"
 """The kind that all runs are of."""
@@ -17,7 +18,8 @@ LEAST_SOURCES = 3
 """A kind of fewer sources has no interval of its own: its runs take that of the next wider kind."""
 
 
-class Residuals(Frozen):
+@dataclass(frozen=True, kw_only=True)
+class Residuals(Listed):
     """Measured over predicted, of the runs of one kind: an 80 % interval, and what it rests on."""
 
     low: float

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from functools import cache
 
-from ..inputs import Frozen
 from ..inputs.data import data
+from ..inputs.listed import Listed
+from ..inputs.record import dataclass
 
 
-class Constant(Frozen):
+@dataclass(frozen=True, kw_only=True)
+class Constant(Listed):
     """A number of the ledger and where it comes from."""
 
     value: float

@@ -34,6 +34,12 @@ def _constants(site: Site | None, field: str) -> Floats:
     return np.array(values)
 
 
+def forget() -> None:
+    """Reads the catalogue of stacks anew: a trial of other constants has changed it."""
+    of_stacks.cache_clear()
+    _constants.cache_clear()
+
+
 @once
 def stack_constant(layout: Layout, field: str) -> Floats:
     """A constant of each row's software stack, as the site measured it or as the catalogue has it.

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from ..inputs import Frozen
+from ..inputs.listed import Listed
+from ..inputs.record import dataclass
 from .curves import Array, Grade
 
 Kind = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all"]
@@ -42,7 +44,8 @@ def knots_of(bus_bytes: Sequence[float], seconds: Sequence[float]) -> dict[str, 
     return {"bus_bytes": tuple(bus_bytes), "knot_seconds": tuple(level.tolist()), "rate_bytes_per_s": rate}
 
 
-class CollectiveCurve(Frozen):
+@dataclass(frozen=True, kw_only=True)
+class CollectiveCurve(Listed):
     """Seconds of one collective among `ranks` cards of one island or machine, by measured sizes.
 
     Linear in logarithms between the knots (`bus_bytes`, `knot_seconds`), the first below them, and beyond the
@@ -51,22 +54,14 @@ class CollectiveCurve(Frozen):
     """
 
     gpu: str
-    ranks: int = Field(ge=1)
+    ranks: Annotated[int, Field(ge=1)]
     kind: Kind
     link: Literal["island", "pcie"]
-    bus_bytes: tuple[float, ...] = Field(min_length=1)
-    knot_seconds: tuple[float, ...] = Field(min_length=1)
-    rate_bytes_per_s: float = Field(gt=0)
+    bus_bytes: Annotated[tuple[float, ...], Field(min_length=1)]
+    knot_seconds: Annotated[tuple[float, ...], Field(min_length=1)]
+    rate_bytes_per_s: Annotated[float, Field(gt=0)]
     grade: Grade
     source: str
-
-    @model_validator(mode="after")
-    def _rising(self) -> Self:
-        pairs = zip(self.bus_bytes, self.knot_seconds, strict=True)
-        knots = [(moved, seconds) for moved, seconds in pairs]
-        if any(a[0] >= b[0] or a[1] > b[1] for a, b in zip(knots, knots[1:], strict=False)):
-            raise ValueError("bytes must rise from knot to knot and seconds must not fall")
-        return self
 
     @cached_property
     def _knots(self) -> tuple[Array, Array]:
@@ -82,9 +77,8 @@ class CollectiveCurve(Frozen):
         seconds = seconds + np.maximum(moved - last, 0.0) / self.rate_bytes_per_s
         return np.where(moved > 0, seconds, 0.0)
 
-    def at_rate(self, rate_bytes_per_s: float, source: str) -> Self:
+    def at_rate(self, rate_bytes_per_s: float, source: str) -> CollectiveCurve:
         """The same curve where large messages approach another rate: all but its latency scales."""
         floor, slower = self.knot_seconds[0], self.rate_bytes_per_s / rate_bytes_per_s
         scaled = tuple(floor + (seconds - floor) * slower for seconds in self.knot_seconds)
-        changed = {"rate_bytes_per_s": rate_bytes_per_s, "knot_seconds": scaled, "grade": "A"}
-        return self.model_copy(update={**changed, "source": source})
+        return replace(self, rate_bytes_per_s=rate_bytes_per_s, knot_seconds=scaled, grade="A", source=source)

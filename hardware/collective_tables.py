@@ -7,6 +7,7 @@ link's rate; the answer then has grade A and says so in its `source`. Answers ar
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cache
 from math import log
 from typing import Any, Literal
@@ -43,8 +44,7 @@ def collective_curve(
     found = _nearest(served, ranks)
     exact = found.gpu == own.name and found.ranks == ranks
     source = found.source if exact else f"as {found.gpu} x{found.ranks}: {found.source}"
-    fresh = {"gpu": own.name, "ranks": ranks, "grade": found.grade if exact else "A", "source": source}
-    return found.model_copy(update=fresh)
+    return replace(found, gpu=own.name, ranks=ranks, grade=found.grade if exact else "A", source=source)
 
 
 def _nearest(curves: Iterable[CollectiveCurve], ranks: int) -> CollectiveCurve:
@@ -92,9 +92,9 @@ def _table(row: dict[str, Any], message_bytes: list[float]) -> CollectiveCurve:
 def _rated(row: dict[str, Any], kind: str) -> CollectiveCurve:
     """The table of another card at the rate measured of this one."""
     like = next(curve for curve in _tables(row["as"]["gpu"], kind) if curve.ranks == row["as"]["ranks"])
-    rate = row["rates_bytes_per_s"].get(kind, row["rates_bytes_per_s"]["all_reduce"])
+    rate = float(row["rates_bytes_per_s"].get(kind, row["rates_bytes_per_s"]["all_reduce"]))
     words = {word: row[word] for word in ("gpu", "ranks", "link")}
-    return like.at_rate(rate, row["source"]).model_copy(update=words)
+    return replace(like.at_rate(rate, row["source"]), **words)
 
 
 def _from_link(own: Gpu, ranks: int, kind: str, link: Literal["island", "pcie"]) -> CollectiveCurve:
@@ -114,4 +114,4 @@ def _from_link(own: Gpu, ranks: int, kind: str, link: Literal["island", "pcie"])
     found = _nearest(curves_of(form["gpu"], kind), ranks).at_rate(
         rate, f"{source}; form as {form['gpu']} ({form['source']})"
     )
-    return found.model_copy(update={"gpu": own.name, "ranks": ranks, "link": link})
+    return replace(found, gpu=own.name, ranks=ranks, link=link)

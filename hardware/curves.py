@@ -5,13 +5,14 @@ All functions take numpy arrays of any broadcastable shapes and loop over no ele
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Annotated, Literal
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from ..inputs import Frozen
+from ..inputs.listed import Listed
+from ..inputs.record import dataclass
 
 Array = npt.NDArray[np.float64]
 Grade = Literal["M", "A"]
@@ -22,7 +23,8 @@ def _floats(values: npt.ArrayLike) -> Array:
     return np.asarray(values, dtype=np.float64)
 
 
-class GemmCurve(Frozen):
+@dataclass(frozen=True, kw_only=True)
+class GemmCurve(Listed):
     """Seconds of an m x n x k matrix product on one card.
 
     ``t = launch + q m k / (hbm_share HBM) + (c^4 + b^4)^(1/4)`` with
@@ -39,16 +41,16 @@ class GemmCurve(Frozen):
 
     gpu: str
     precision: str
-    e_max: float = Field(gt=0, le=1)
-    k0: float = Field(ge=0)
-    tile_m: int = Field(ge=1)
-    tile_n: int = Field(ge=1)
-    wave_exponent: float = Field(ge=0, le=1)
-    launch_seconds: float = Field(ge=0)
-    quantise_bytes: float = Field(default=0.0, ge=0)
-    hbm_share: float = Field(gt=0, le=1)
-    sustained_flops_per_s: float | None = Field(default=None, gt=0)
-    power_settles_seconds: float = Field(default=0.1, gt=0)
+    e_max: Annotated[float, Field(gt=0, le=1)]
+    k0: Annotated[float, Field(ge=0)]
+    tile_m: Annotated[int, Field(ge=1)]
+    tile_n: Annotated[int, Field(ge=1)]
+    wave_exponent: Annotated[float, Field(ge=0, le=1)]
+    launch_seconds: Annotated[float, Field(ge=0)]
+    quantise_bytes: Annotated[float, Field(ge=0)] = 0.0
+    hbm_share: Annotated[float, Field(gt=0, le=1)]
+    sustained_flops_per_s: Annotated[float | None, Field(gt=0)] = None
+    power_settles_seconds: Annotated[float, Field(gt=0)] = 0.1
     mean_log_error: float | None = None
     grade: Grade
     source: str
@@ -105,22 +107,17 @@ class GemmCurve(Frozen):
         return first + (1.0 - boosted) * np.maximum(last - first, 0.0)
 
 
-class SpeedRow(Frozen):
+@dataclass(frozen=True, kw_only=True)
+class SpeedRow(Listed):
     """Measured speeds of one head size: knots over sequence length."""
 
-    head_dim: int = Field(ge=1)
-    lengths: tuple[int, ...] = Field(min_length=1)
-    flops_per_s: tuple[float, ...] = Field(min_length=1)
-
-    @model_validator(mode="after")
-    def _paired(self) -> Self:
-        rising = all(a < b for a, b in zip(self.lengths, self.lengths[1:], strict=False))
-        if len(self.lengths) != len(self.flops_per_s) or not rising:
-            raise ValueError("lengths must rise and have one speed each")
-        return self
+    head_dim: Annotated[int, Field(ge=1)]
+    lengths: Annotated[tuple[int, ...], Field(min_length=1)]
+    flops_per_s: Annotated[tuple[float, ...], Field(min_length=1)]
 
 
-class AttentionCurve(Frozen):
+@dataclass(frozen=True, kw_only=True)
+class AttentionCurve(Listed):
     """Speed of fused causal attention on one card, FLOP/s counted on the causal half of the square.
 
     Linear between knots; flat beyond the longest; below the shortest it falls as
@@ -129,10 +126,10 @@ class AttentionCurve(Frozen):
     """
 
     gpu: str
-    forward: tuple[SpeedRow, ...] = Field(min_length=1)
-    forward_backward: tuple[SpeedRow, ...] = Field(min_length=1)
-    short_exponent: float = Field(ge=0, le=1)
-    small_head_dim: int = Field(ge=1)
+    forward: Annotated[tuple[SpeedRow, ...], Field(min_length=1)]
+    forward_backward: Annotated[tuple[SpeedRow, ...], Field(min_length=1)]
+    short_exponent: Annotated[float, Field(ge=0, le=1)]
+    small_head_dim: Annotated[int, Field(ge=1)]
     grade: Grade
     source: str
 

@@ -3,38 +3,44 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Annotated
 
 from pydantic import Field
 
-from ..inputs import Frozen, InputError, nearest
+from ..inputs import InputError, nearest
+from ..inputs.listed import Listed
+from ..inputs.record import dataclass
 from .facts import facts
 
 
-class PcieRate(Frozen):
+@dataclass(frozen=True, kw_only=True)
+class PcieRate(Listed):
     """A rate of one x16 link, one direction, by generation."""
 
-    pcie_generation: int = Field(ge=1)
-    bytes_per_s: float = Field(gt=0)
+    pcie_generation: Annotated[int, Field(ge=1)]
+    bytes_per_s: Annotated[float, Field(gt=0)]
     grade: str
     source: str
 
 
-class HostClass(Frozen):
+@dataclass(frozen=True, kw_only=True)
+class HostClass(Listed):
     """Hosts of one kind: what their memory sustains and the share of it CPU Adam reaches."""
 
     name: str
-    dram_bytes_per_s: float = Field(gt=0)
-    adam_efficiency: float = Field(gt=0, le=1)
+    dram_bytes_per_s: Annotated[float, Field(gt=0)]
+    adam_efficiency: Annotated[float, Field(gt=0, le=1)]
     grade: str
     source: str
 
 
-class HostLaw(Frozen):
+@dataclass(frozen=True, kw_only=True)
+class HostLaw(Listed):
     """Rates of copies between host and card, and of the optimizer step on the host."""
 
-    adam_bytes_per_parameter: float = Field(gt=0)
-    nvme_read_bytes_per_s: float = Field(gt=0)
-    nvme_write_bytes_per_s: float = Field(gt=0)
+    adam_bytes_per_parameter: Annotated[float, Field(gt=0)]
+    nvme_read_bytes_per_s: Annotated[float, Field(gt=0)]
+    nvme_write_bytes_per_s: Annotated[float, Field(gt=0)]
     classes: tuple[HostClass, ...]
     pinned: tuple[PcieRate, ...]
     collective: tuple[PcieRate, ...]
@@ -73,13 +79,11 @@ def _at(rates: tuple[PcieRate, ...], generation: int) -> float:
 def host() -> HostLaw:
     """The law of the catalogue (``host.json``, ``pcie.json``)."""
     data, pcie = facts("host"), facts("pcie")
-    return HostLaw.model_validate(
-        {
-            "adam_bytes_per_parameter": data["adam_bytes_per_parameter"],
-            "nvme_read_bytes_per_s": data["nvme_read_bytes_per_s"],
-            "nvme_write_bytes_per_s": data["nvme_write_bytes_per_s"],
-            "classes": data["classes"],
-            "pinned": pcie["pinned"],
-            "collective": pcie["collective"],
-        }
+    return HostLaw.listed(
+        adam_bytes_per_parameter=data["adam_bytes_per_parameter"],
+        nvme_read_bytes_per_s=data["nvme_read_bytes_per_s"],
+        nvme_write_bytes_per_s=data["nvme_write_bytes_per_s"],
+        classes=[HostClass.listed(**entry) for entry in data["classes"]],
+        pinned=[PcieRate.listed(**entry) for entry in pcie["pinned"]],
+        collective=[PcieRate.listed(**entry) for entry in pcie["collective"]],
     )

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from ..inputs import Frozen, InputError, nearest
+from ..inputs import InputError, nearest
+from ..inputs.listed import Listed
+from ..inputs.record import dataclass
 from .facts import facts
 
 Protocol = Literal["simple", "low_latency"]
 Array = npt.NDArray[np.float64]
 
 
-class Fabric(Frozen):
+@dataclass(frozen=True, kw_only=True)
+class Fabric(Listed):
     """One kind of network: `nic_share` of the wire that collectives reach, and seconds of a hop.
 
     `family` is the word people use for it and its kin, `port_gbit_per_s` what a port of it carries.
@@ -24,39 +27,40 @@ class Fabric(Frozen):
 
     name: str
     family: str | None = None
-    port_gbit_per_s: float | None = Field(default=None, gt=0)
-    nic_share: float = Field(gt=0, le=1)
-    hop_seconds: float = Field(gt=0)
+    port_gbit_per_s: Annotated[float | None, Field(gt=0)] = None
+    nic_share: Annotated[float, Field(gt=0, le=1)]
+    hop_seconds: Annotated[float, Field(gt=0)]
     source: str
 
 
-class NetworkLaw(Frozen):
+@dataclass(frozen=True, kw_only=True)
+class NetworkLaw(Listed):
     """Constants of ``network.json``, each with its source there (`source_of`).
 
     Between nodes a collective that puts W bytes on the bus takes ``W/B`` and what fills the tree's levels
     (`levels_seconds`). `all_to_all_share` and `cross_rail_share` multiply the rate of a NIC.
     """
 
-    level_chunk_bytes: float = Field(gt=0)
-    level_bytes: float = Field(gt=0)
-    level_growth: float = Field(ge=0, le=1)
-    all_to_all_share: float = Field(gt=0, le=1)
-    cross_rail_share: float = Field(gt=0, le=1)
-    ring_base_seconds: float = Field(ge=0)
-    ring_inner_step_seconds: float = Field(ge=0)
-    ring_network_step_seconds: float = Field(ge=0)
-    ring_pcie_step_seconds: float = Field(ge=0)
-    ring_low_latency_base_seconds: float = Field(ge=0)
-    ring_low_latency_inner_step_seconds: float = Field(ge=0)
-    ring_low_latency_network_step_seconds: float = Field(ge=0)
-    tree_base_seconds: float = Field(ge=0)
-    tree_inner_step_seconds: float = Field(ge=0)
-    tree_network_step_seconds: float = Field(ge=0)
-    tree_low_latency_base_seconds: float = Field(ge=0)
-    tree_low_latency_inner_step_seconds: float = Field(ge=0)
-    tree_low_latency_network_step_seconds: float = Field(ge=0)
-    nvls_seconds: float = Field(ge=0)
-    leaf_nodes: int = Field(ge=1)
+    level_chunk_bytes: Annotated[float, Field(gt=0)]
+    level_bytes: Annotated[float, Field(gt=0)]
+    level_growth: Annotated[float, Field(ge=0, le=1)]
+    all_to_all_share: Annotated[float, Field(gt=0, le=1)]
+    cross_rail_share: Annotated[float, Field(gt=0, le=1)]
+    ring_base_seconds: Annotated[float, Field(ge=0)]
+    ring_inner_step_seconds: Annotated[float, Field(ge=0)]
+    ring_network_step_seconds: Annotated[float, Field(ge=0)]
+    ring_pcie_step_seconds: Annotated[float, Field(ge=0)]
+    ring_low_latency_base_seconds: Annotated[float, Field(ge=0)]
+    ring_low_latency_inner_step_seconds: Annotated[float, Field(ge=0)]
+    ring_low_latency_network_step_seconds: Annotated[float, Field(ge=0)]
+    tree_base_seconds: Annotated[float, Field(ge=0)]
+    tree_inner_step_seconds: Annotated[float, Field(ge=0)]
+    tree_network_step_seconds: Annotated[float, Field(ge=0)]
+    tree_low_latency_base_seconds: Annotated[float, Field(ge=0)]
+    tree_low_latency_inner_step_seconds: Annotated[float, Field(ge=0)]
+    tree_low_latency_network_step_seconds: Annotated[float, Field(ge=0)]
+    nvls_seconds: Annotated[float, Field(ge=0)]
+    leaf_nodes: Annotated[int, Field(ge=1)]
     fabrics: tuple[Fabric, ...]
 
     def fabric(self, name: str) -> Fabric:
@@ -146,4 +150,4 @@ def network() -> NetworkLaw:
     """The law of the catalogue (``network.json``)."""
     data = facts("network")
     values = {field: entry["value"] for field, entry in data["law"].items()}
-    return NetworkLaw.model_validate({**values, "fabrics": data["fabrics"]})
+    return NetworkLaw.listed(**values, fabrics=[Fabric.listed(**entry) for entry in data["fabrics"]])

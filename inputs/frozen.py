@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -30,28 +30,9 @@ class Frozen(BaseModel):
         __init__.__pydantic_base_init__ = True
         """Pydantic's own mark: validating what nests in another type does not call it."""
 
-    @classmethod
-    def listed(cls, **entry: Any) -> Self:
-        """An entry of one of this package's own catalogues, whose values the tests check: nothing is here.
-
-        Lists become tuples, whole numbers floats where the field is one. No schema is built for it.
-        """
-        kinds = cls.model_fields
-        told = {name: _told(value, kinds[name].annotation is float) for name, value in entry.items()}
-        return cast("Self", cls.model_construct(**told))
-
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """A copy with some fields replaced, which derives its cached properties anew."""
         found = super().model_copy(update=update, deep=deep)
         for name in [name for name in found.__dict__ if name not in type(self).model_fields]:
             del found.__dict__[name]
         return found
-
-
-def _told(value: Any, number: bool) -> Any:
-    """A value of a JSON file as objects hold it."""
-    if isinstance(value, list):
-        return tuple(_told(item, number) for item in value)
-    if isinstance(value, dict):
-        return {name: _told(item, number) for name, item in value.items()}
-    return float(value) if number else value

@@ -24,12 +24,12 @@ __all__ = ["dataclass"]
 Kind = TypeVar("Kind", bound=type[Any])
 
 
-def _light(kind: Kind | None = None, /, *, frozen: bool = False) -> Any:
+def _light(kind: Kind | None = None, /, *, frozen: bool = False, kw_only: bool = False) -> Any:
     """The class decorator: `frozen` objects refuse new values, and have a hash."""
     if kind is None:
-        return lambda kind: _light(kind, frozen=frozen)
+        return lambda kind: _light(kind, frozen=frozen, kw_only=kw_only)
     kind.__doc__ = kind.__doc__ or kind.__name__  # else the standard library writes a signature there
-    made = dataclasses.dataclass(init=False, repr=False, eq=False, match_args=False)(kind)
+    made = dataclasses.dataclass(init=False, repr=False, eq=False, match_args=False, kw_only=kw_only)(kind)
     for name, method in (_METHODS | (_FROZEN if frozen else _MUTABLE)).items():
         if name not in vars(made):
             setattr(made, name, method)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from functools import cache
 
-from ..inputs import Frozen
 from ..inputs.data import data
+from ..inputs.listed import Listed
+from ..inputs.record import dataclass
 
 
-class Family(Frozen):
+@dataclass(frozen=True, kw_only=True)
+class Family(Listed):
     """`layer_class` is the unit to wrap; `cuts_as_llama` says that the tensor-parallel plan fits it."""
 
     layer_class: str
@@ -19,7 +21,7 @@ class Family(Frozen):
 def families() -> dict[str, Family]:
     """Known families by name."""
     found = data(__package__, "layer_classes.json")
-    return {name: Family.model_validate(entry) for name, entry in found["families"].items()}
+    return {name: Family.listed(**entry) for name, entry in found["families"].items()}
 
 
 def family(name: str) -> Family | None:

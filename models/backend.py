@@ -6,7 +6,8 @@ from collections.abc import Collection, Mapping
 from functools import cache
 from typing import Any, Literal
 
-from ..inputs import Frozen
+from ..inputs.listed import Listed
+from ..inputs.record import dataclass
 from .context import ContextKind
 from .optimizer import with_optimizer, without_master
 from .overlap import SWITCHES, Overlap, knob, overlaps
@@ -21,7 +22,8 @@ Freedom = Literal["free", "same", "all", "even"]
 Offload = Literal["none", "optimizer", "optimizer+params"]
 
 
-class AxisLimit(Frozen):
+@dataclass(frozen=True, kw_only=True)
+class AxisLimit(Listed):
     """The values an axis may take under a backend, and why no others."""
 
     axis: str
@@ -29,7 +31,8 @@ class AxisLimit(Frozen):
     reason: str
 
 
-class TensorParallel(Frozen):
+@dataclass(frozen=True, kw_only=True)
+class TensorParallel(Listed):
     """What a backend asks of tensor parallel beyond the model's divisors."""
 
     families: tuple[str, ...]
@@ -38,7 +41,8 @@ class TensorParallel(Frozen):
     loss_kernels: tuple[str, ...]
 
 
-class Backend(Frozen):
+@dataclass(frozen=True, kw_only=True)
+class Backend(Listed):
     """A training framework: legal choices, resident bytes, overlap, and freedoms of a stage."""
 
     name: BackendName

@@ -7,10 +7,10 @@ from difflib import SequenceMatcher
 from functools import cache
 from typing import Any
 
-from pydantic import model_validator
-
-from ..inputs import Frozen, InputError
+from ..inputs import InputError
 from ..inputs.data import data
+from ..inputs.listed import Listed
+from ..inputs.record import dataclass
 from .reader import ReadReport, explain_keys
 from .transformer import Transformer
 
@@ -18,7 +18,8 @@ _WORD = re.compile(r"\d[\d.x]*[bm]?|[a-z]+")
 """Words, and numbers with the letter that says how many: llama, 3.1, 70b."""
 
 
-class Entry(Frozen):
+@dataclass(frozen=True, kw_only=True)
+class Entry(Listed):
     """One model: keys of its config.json, or the Transformer itself where no family table spells it."""
 
     aliases: tuple[str, ...] = ()
@@ -26,14 +27,9 @@ class Entry(Frozen):
     config: dict[str, Any] | None = None
     transformer: dict[str, Any] | None = None
 
-    @model_validator(mode="after")
-    def _one(self) -> Entry:
-        if (self.config is None) == (self.transformer is None):
-            raise ValueError("give either config or transformer")
-        return self
 
-
-class Catalogue(Frozen):
+@dataclass(frozen=True, kw_only=True)
+class Catalogue(Listed):
     """All of catalogue/models.json."""
 
     about: str
@@ -58,7 +54,9 @@ class Catalogue(Frozen):
 @cache
 def catalogue() -> Catalogue:
     """The catalogue, read once."""
-    return Catalogue.model_validate(data(__package__, "catalogue", "models.json"))
+    found = data(__package__, "catalogue", "models.json")
+    models = {name: Entry.listed(**entry) for name, entry in found["models"].items()}
+    return Catalogue.listed(**{**found, "models": models})
 
 
 @cache

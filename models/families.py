@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -33,7 +34,7 @@ class Families:
     def family(self, name: str) -> Family:
         """The family `name`, with what it takes from the family it is `like`."""
         if name not in self._built:
-            self._built[name] = Family.model_validate({**self._merged(name), "name": name})
+            self._built[name] = Family.of({**self._merged(name), "name": name})
         return self._built[name]
 
     def of_model_type(self, word: str) -> str | None:
@@ -54,7 +55,7 @@ class Families:
         found = self.common.dimensions.get(name) or Dimension(kind=spelling.kind or "integer")
         changes: dict[str, Any] = {"kind": spelling.kind} if spelling.kind else {}
         changes |= {"words": spelling.words} if spelling.words else {}
-        return found.model_copy(update=changes) if changes else found
+        return replace(found, **changes) if changes else found
 
     def _merged(self, name: str) -> dict[str, Any]:
         own = dict(self._tables[name])
@@ -88,7 +89,7 @@ def families() -> Families:
     >>> families().of_architecture("LlamaForCausalLM")
     'llama'
     """
-    common = Common.model_validate(data(__package__, "tables", "common.json"))
+    common = Common.of(data(__package__, "tables", "common.json"))
     tables: dict[str, dict[str, Any]] = {}
     for name in TABLES:
         tables |= data(__package__, "tables", f"{name}.json")

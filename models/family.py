@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import field
 from typing import Any, Literal
 
-from pydantic import model_validator
-
-from ..inputs import Frozen
+from ..inputs.listed import Listed
+from ..inputs.record import dataclass
 
 Scalar = int | float | bool | str | tuple[int, ...] | tuple[float, ...] | tuple[str, ...] | None
 Kind = Literal[
@@ -29,7 +29,8 @@ Kind = Literal[
 ]
 
 
-class Dimension(Frozen):
+@dataclass(frozen=True, kw_only=True)
+class Dimension(Listed):
     """What a dimension may hold, in every family: `absent` where a family does not know it at all.
 
     Kinds: an integer; `integer_each`, one for all layers or a list of one a layer; `integers`, a set
@@ -48,7 +49,8 @@ class Dimension(Frozen):
     absent: Scalar = None
 
 
-class Spelling(Frozen):
+@dataclass(frozen=True, kw_only=True)
+class Spelling(Listed):
     """How one family spells one dimension.
 
     The first of `keys` that the file holds gives the value. Without one: refused if `required` (in a
@@ -68,16 +70,22 @@ class Spelling(Frozen):
     words: tuple[str, ...] = ()
     within: str = ""
 
-    @model_validator(mode="before")
     @classmethod
-    def _bare(cls, value: Any) -> Any:
-        return value if isinstance(value, dict | Spelling) else {"default": value}
+    def of(cls, value: Any) -> Spelling:
+        """As a table spells it: a value alone is the default."""
+        return cls.listed(**value) if isinstance(value, dict) else cls.listed(default=value)
 
 
 Dimensions = dict[str, Spelling]
 
 
-class Variant(Frozen):
+def dimensions_of(table: Mapping[str, Any]) -> Dimensions:
+    """The spellings of a table by dimension."""
+    return {name: Spelling.of(value) for name, value in table.items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variant(Listed):
     """A kind of layer: where it stands (`when`, of the layer number), and what is different there.
 
     The first variant whose formula holds is taken. `mixer` is built from the dimensions of attention
@@ -88,12 +96,24 @@ class Variant(Frozen):
     when: str | None = None
     mixer: Literal["attention", "state", "none"] = "attention"
     forward: Literal["dense", "experts", "none"] | None = None
-    dimensions: Dimensions = {}
-    beside: dict[str, Variant] = {}
+    dimensions: Dimensions = field(default_factory=dict)
+    beside: dict[str, Variant] = field(default_factory=dict)
     needs: str | None = None
 
+    @classmethod
+    def of(cls, entry: Mapping[str, Any]) -> Variant:
+        """As a table spells it."""
+        parts: dict[str, Any] = {"dimensions": dimensions_of(entry.get("dimensions", {}))}
+        return cls.listed(**{**entry, **parts, "beside": variants_of(entry.get("beside", {}))})
 
-class Part(Frozen):
+
+def variants_of(table: Mapping[str, Any]) -> dict[str, Variant]:
+    """The kinds of layers of a table by name."""
+    return {name: Variant.of(entry) for name, entry in table.items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part(Listed):
     """A nested section: the text model of a composite, or a tower beside it.
 
     The section's own model_type names its family, `family` where it has none; `families` bounds the
@@ -107,11 +127,17 @@ class Part(Frozen):
     families: tuple[str, ...] = ()
     flat: bool = False
     optional: bool = False
-    dimensions: Dimensions = {}
+    dimensions: Dimensions = field(default_factory=dict)
     connector: str = "0"
 
+    @classmethod
+    def of(cls, entry: Mapping[str, Any]) -> Part:
+        """As a table spells it."""
+        return cls.listed(**{**entry, "dimensions": dimensions_of(entry.get("dimensions", {}))})
 
-class Family(Frozen):
+
+@dataclass(frozen=True, kw_only=True)
+class Family(Listed):
     """One family: its names, the spelling of its dimensions, keys known to change no weight.
 
     `marks` are keys that together name the family of a file without model_type and architectures.
@@ -122,28 +148,34 @@ class Family(Frozen):
     name: str
     model_types: tuple[str, ...] = ()
     marks: tuple[str, ...] = ()
-    architectures: dict[str, Dimensions] = {}
+    architectures: dict[str, Dimensions] = field(default_factory=dict)
     role: Literal["model", "tower"] = "model"
-    dimensions: Dimensions = {}
-    mixers: dict[str, Variant] = {"": Variant()}
-    forwards: dict[str, Variant] = {"": Variant()}
-    parts: dict[str, Part] = {}
+    dimensions: Dimensions = field(default_factory=dict)
+    mixers: dict[str, Variant] = field(default_factory=lambda: {"": Variant()})
+    forwards: dict[str, Variant] = field(default_factory=lambda: {"": Variant()})
+    parts: dict[str, Part] = field(default_factory=dict)
     sections: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
-    expected: dict[str, Any] = {}
+    expected: dict[str, Any] = field(default_factory=dict)
     """Keys that a file may hold with this value only."""
-    requires: dict[str, str] = {}
+    requires: dict[str, str] = field(default_factory=dict)
     """Formulas that must hold, and why."""
-    notes: dict[str, str] = {}
+    notes: dict[str, str] = field(default_factory=dict)
     """What a person should know of a key that the file holds."""
     source: str
 
-    @model_validator(mode="before")
     @classmethod
-    def _listed(cls, value: Any) -> Any:
-        if isinstance(value, dict) and isinstance(value.get("architectures"), list):
-            return {**value, "architectures": {word: {} for word in value["architectures"]}}
-        return value
+    def of(cls, entry: Mapping[str, Any]) -> Family:
+        """As a table spells it: `architectures` may be the names of classes alone."""
+        classes = entry.get("architectures", {})
+        own = classes if isinstance(classes, dict) else {word: {} for word in classes}
+        parts: dict[str, Any] = {
+            "architectures": {word: dimensions_of(table) for word, table in own.items()},
+            "dimensions": dimensions_of(entry.get("dimensions", {})),
+            "parts": {name: Part.of(part) for name, part in entry.get("parts", {}).items()},
+        }
+        parts |= {name: variants_of(entry[name]) for name in ("mixers", "forwards") if name in entry}
+        return cls.listed(**{**entry, **parts})
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -165,7 +197,8 @@ class Family(Frozen):
             todo += variant.beside.items()
 
 
-class Common(Frozen):
+@dataclass(frozen=True, kw_only=True)
+class Common(Listed):
     """What holds for every family, and how a key is told that may change the structure of a model."""
 
     about: str
@@ -177,6 +210,12 @@ class Common(Frozen):
     structural_words: tuple[str, ...]
     expected: dict[str, Any]
     notes: dict[str, str]
+
+    @classmethod
+    def of(cls, entry: Mapping[str, Any]) -> Common:
+        """As the table spells it."""
+        known = {name: Dimension.listed(**value) for name, value in entry["dimensions"].items()}
+        return cls.listed(**{**entry, "dimensions": known})
 
     def is_structural(self, key: str, value: object) -> bool:
         """Whether `key`, known to no table, may change the weights: by its words, or as a nested object."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import get_args
 
 from ..inputs import InputError, nearest
@@ -62,7 +63,7 @@ def with_optimizer(base: Recipe, optimizer: Optimizer) -> Recipe:
     if optimizer == "adamw":
         return base
     moments = base.optimizer_bytes - moment_bytes("adamw") + moment_bytes(optimizer)
-    return base.model_copy(update={"name": f"{base.name}/{optimizer}", "optimizer_bytes": moments})
+    return replace(base, name=f"{base.name}/{optimizer}", optimizer_bytes=moments)
 
 
 def without_master(base: Recipe, optimizer: Optimizer) -> Recipe:
@@ -71,15 +72,15 @@ def without_master(base: Recipe, optimizer: Optimizer) -> Recipe:
     >>> without_master(recipe("fsdp2-fp32-shards-adamw"), "adamw").total_bytes
     8.0
     """
-    short = {
-        "name": f"{base.name}/{optimizer}/no-master",
-        "weights_bytes": 2.0,
-        "gradients_bytes": 2.0,
-        "optimizer_bytes": short_moment_bytes(optimizer),
-        "step_bytes": 0.0,
-        "wire_gather_bytes": min(base.wire_gather_bytes, 2.0),
-    }
-    return base.model_copy(update=short)
+    return replace(
+        base,
+        name=f"{base.name}/{optimizer}/no-master",
+        weights_bytes=2.0,
+        gradients_bytes=2.0,
+        optimizer_bytes=short_moment_bytes(optimizer),
+        step_bytes=0.0,
+        wire_gather_bytes=min(base.wire_gather_bytes, 2.0),
+    )
 
 
 def named_recipe(name: str, origin: str = "recipe") -> Recipe:

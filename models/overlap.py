@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import field
 from functools import cache
 from typing import Literal, get_args
 
-from ..inputs import Frozen
+from ..inputs.listed import Listed
+from ..inputs.record import dataclass
 from .recipe import table
 
 Switch = Literal["gradient_reduce", "parameter_gather"]
@@ -25,7 +27,8 @@ def knob(switch: str) -> str:
 KNOBS = tuple(knob(switch) for switch in SWITCHES)
 
 
-class Overlap(Frozen):
+@dataclass(frozen=True, kw_only=True)
+class Overlap(Listed):
     """The switches of a backend: the values each may take at the ZeRO stages 0 to 3, the usual one first."""
 
     gradient_reduce: tuple[tuple[bool, ...], ...]
@@ -34,7 +37,7 @@ class Overlap(Frozen):
     """Gathers of weights after a step run beside the forward pass."""
     zero3_gather: Switch
     """The switch that the gathers of ZeRO stage 3 follow."""
-    needs: dict[Switch, Switch] = {}
+    needs: dict[Switch, Switch] = field(default_factory=dict)
     """Switches that are on only with another one on."""
 
     def usual(self, zero_stage: int, said: Mapping[str, bool]) -> dict[str, bool]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 
 from ..inputs import Frozen, read_text
 from ..inputs.files import parse_json
@@ -114,7 +115,7 @@ _NAMES = ("model_type", "architectures")
 
 def _part(file: ConfigFile, part: Part, name: str, outer: Family) -> Facts:
     family = family_of_part(file, part, "model" if name == "text" else "tower", outer)
-    family = family.model_copy(update={"dimensions": {**family.dimensions, **part.dimensions}})
+    family = replace(family, dimensions={**family.dimensions, **part.dimensions})
     file = file.opened(family.sections)
     refuse_strange_keys(file, family, () if file.path else outer.ignored)
     return Facts(file, family)

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
-from ..inputs import Frozen, InputError, nearest
+from ..inputs import InputError, nearest
 from ..inputs.data import data
+from ..inputs.listed import Listed
+from ..inputs.record import dataclass
 
 
-class Recipe(Frozen):
+@dataclass(frozen=True, kw_only=True)
+class Recipe(Listed):
     """Bytes a parameter: `optimizer_bytes` with the master copy, `step_bytes` alive only at the step."""
 
     name: str
-    weights_bytes: float = Field(ge=0)
-    gradients_bytes: float = Field(ge=0)
-    optimizer_bytes: float = Field(ge=0)
-    step_bytes: float = Field(ge=0)
-    wire_gather_bytes: float = Field(ge=0)
-    wire_reduce_bytes: float = Field(ge=0)
+    weights_bytes: Annotated[float, Field(ge=0)]
+    gradients_bytes: Annotated[float, Field(ge=0)]
+    optimizer_bytes: Annotated[float, Field(ge=0)]
+    step_bytes: Annotated[float, Field(ge=0)]
+    wire_gather_bytes: Annotated[float, Field(ge=0)]
+    wire_reduce_bytes: Annotated[float, Field(ge=0)]
     source: str
 
     @property
@@ -29,12 +32,13 @@ class Recipe(Frozen):
         return self.weights_bytes + self.gradients_bytes + self.optimizer_bytes
 
 
-class Loss(Frozen):
+@dataclass(frozen=True, kw_only=True)
+class Loss(Listed):
     """A loss implementation: bytes per token and vocabulary entry at its worst instant."""
 
     name: str
-    bytes_per_entry: float = Field(ge=0)
-    tensor_parallel_bytes_per_entry: float = Field(ge=0)
+    bytes_per_entry: Annotated[float, Field(ge=0)]
+    tensor_parallel_bytes_per_entry: Annotated[float, Field(ge=0)]
     source: str
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
-from typing import Literal
+from typing import Any, Literal
 
-from ..inputs import Frozen
+from ..inputs.listed import Listed
+from ..inputs.record import dataclass
 from .recipe import table
 
 ScheduleName = Literal[
@@ -18,7 +20,8 @@ SCHEDULES: tuple[ScheduleName, ...] = (
 )  # fmt: skip
 
 
-class Bubble(Frozen):
+@dataclass(frozen=True, kw_only=True)
+class Bubble(Listed):
     """What each stage but the slowest adds to the step: multiples of the passes of one chunk.
 
     `forward` F, `input` B (the backward for inputs), `weight` W (that for weights); `forward_less` of the
@@ -31,7 +34,8 @@ class Bubble(Frozen):
     forward_less: int = 0
 
 
-class Held(Frozen):
+@dataclass(frozen=True, kw_only=True)
+class Held(Listed):
     """Chunks on stage i of p with v each: stages p + rounds (v-1) p + behind (p-1-i) + ahead i + fixed.
 
     `all`: every chunk of the step.
@@ -45,7 +49,8 @@ class Held(Frozen):
     all: bool = False
 
 
-class Schedule(Frozen):
+@dataclass(frozen=True, kw_only=True)
+class Schedule(Listed):
     """A pipeline schedule.
 
     `bubbles` are alternatives of which the longest counts. `in_flight` are chunks whose activations a stage
@@ -84,8 +89,15 @@ class Schedule(Frozen):
 def schedules() -> dict[str, Schedule]:
     """All schedules by name."""
     return {
-        name: Schedule.model_validate({"name": name, **entry}) for name, entry in table("schedules").items()
+        name: Schedule.listed(name=name, **{**entry, **_parts(entry)})
+        for name, entry in table("schedules").items()
     }
+
+
+def _parts(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """The parts of an entry that are objects of their own."""
+    held = {name: Held.listed(**entry[name]) for name in ("in_flight", "waiting") if name in entry}
+    return {"bubbles": [Bubble.listed(**bubble) for bubble in entry["bubbles"]], **held}
 
 
 def schedule(name: ScheduleName) -> Schedule:

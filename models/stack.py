@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from functools import cache
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from ..inputs import Frozen, InputError, nearest
+from ..inputs import InputError, nearest
+from ..inputs.listed import Listed
+from ..inputs.record import dataclass
 from .recipe import table
 from .strategy import BackendName
 
 
-class Stack(Frozen):
+@dataclass(frozen=True, kw_only=True)
+class Stack(Listed):
     """Constants of a framework of a year.
 
     Factors multiply the time of GEMMs, attention and memory-bound work; `host_added_seconds` is added
@@ -22,43 +26,43 @@ class Stack(Frozen):
 
     name: str
     backend: BackendName
-    gemm_factor: float = Field(gt=0)
-    attention_factor: float = Field(gt=0)
-    memory_factor: float = Field(gt=0)
-    host_floor_seconds: float = Field(ge=0)
-    host_added_seconds: float = Field(ge=0)
-    tensor_exposed: float = Field(ge=0)
-    data_exposed: float = Field(ge=0)
+    gemm_factor: Annotated[float, Field(gt=0)]
+    attention_factor: Annotated[float, Field(gt=0)]
+    memory_factor: Annotated[float, Field(gt=0)]
+    host_floor_seconds: Annotated[float, Field(ge=0)]
+    host_added_seconds: Annotated[float, Field(ge=0)]
+    tensor_exposed: Annotated[float, Field(ge=0)]
+    data_exposed: Annotated[float, Field(ge=0)]
     data_overlapped: bool = False
     """Whether `data_exposed` is what shows of gradients reduced beside the backward pass: its runs did so."""
     data_otherwise: str | None = None
     """The stack whose `data_exposed` tells what shows with that switched the other way; None: its software
     has no such switch, or nothing is known of it."""
-    pipeline_exposed: float = Field(default=1.0, ge=0)
+    pipeline_exposed: Annotated[float, Field(ge=0)] = 1.0
     """Share of a send between pipeline stages that shows: 1 where it blocks."""
-    accumulation_factor: float = Field(ge=0)
-    fixed_seconds: float = Field(ge=0)
+    accumulation_factor: Annotated[float, Field(ge=0)]
+    fixed_seconds: Annotated[float, Field(ge=0)]
     activation_set: str
     """What a layer saves for its backward (`costs`, saved sets)."""
     selective_set: str
     """What it saves under selective recompute; "none" where there is no such thing."""
     attention_kernel: Literal["unfused", "flash2", "flash3"]
     """Scores as products, or the generation of fused kernels; a card without the newer one runs flash2."""
-    gather_share: float = Field(gt=0, le=1)
+    gather_share: Annotated[float, Field(gt=0, le=1)]
     """Share of the network cards that a layer's collectives between islands reach."""
-    context_imbalance: float = Field(ge=0)
+    context_imbalance: Annotated[float, Field(ge=0)]
     """What an unbalanced causal split over many context ranks adds to attention, as a share of it."""
     allocator: Literal["caching", "planned"] = "caching"
     """Whether blocks are cached as they come (PyTorch) or all placed before the run (OneFlow)."""
     step_kernel: Literal["fused", "foreach"] = "fused"
     """How Adam steps: one kernel, or operations over all parameters together with a temporary."""
-    recipes: dict[str, str] = {}
+    recipes: dict[str, str] = field(default_factory=dict)
     """Byte recipes by precision that go before the backend's."""
-    reduce_buckets: int = Field(default=1, ge=1)
+    reduce_buckets: Annotated[int, Field(ge=1)] = 1
     """Gradient buckets alive at once where their reduction overlaps the backward; else there is one."""
     keeps_root: bool = True
     """Whether FSDP's root holds embedding and head and stays gathered from forward to backward."""
-    adapter_units: int = Field(default=0, ge=0)
+    adapter_units: Annotated[int, Field(ge=0)] = 0
     """Sharded units that each adapted matrix makes of its own, each taking the host as long to launch as a
     layer's pass: 2 where a unit must be trained or frozen as a whole (FSDP1 with peft's wrap policy), 0 where
     not (FSDP2)."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from dataclasses import asdict
 from datetime import date
 from pathlib import Path
 
@@ -39,7 +40,7 @@ def write_memory(part: Peaks, day: str) -> None:
     about = "Measured over predicted peak: 10 % and 90 % quantiles by kind of run, sources weigh alike."
     _dump(
         "peak_residuals.json",
-        {"_about": about, "date": day, "kinds": {kind: entry.model_dump() for kind, entry in kinds.items()}},
+        {"_about": about, "date": day, "kinds": {kind: asdict(entry) for kind, entry in kinds.items()}},
     )
 
 

@@ -18,7 +18,7 @@ import csv
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -139,7 +139,7 @@ def fitted(measured: Measured, start: Array, tiles: tuple[tuple[int, int], ...] 
         found.append(Fitted(measured.error(curve), tile, point, curve))
     best = min(found, key=lambda one: one.error)
     rounded_error = {"mean_log_error": round(best.error, 3)}
-    return Fitted(best.error, best.tile, best.point, best.curve.model_copy(update=rounded_error))
+    return Fitted(best.error, best.tile, best.point, replace(best.curve, **rounded_error))
 
 
 def with_energy(measured: Measured, most: float) -> tuple[GemmCurve, float | None]:
@@ -208,7 +208,8 @@ def fit_products(data: dict[str, Any]) -> None:
         known = [row["joules_per_flop"] for row in energy if gpu(row["gpu"]).arch == card.arch]
         known += [bounds[card.arch, word] for word in ("bf16", precision) if (card.arch, word) in bounds]
         curve, joules = with_energy(measured, min(known, default=np.inf))
-        rows.append(curve.model_dump(exclude={"hbm_share", "sustained_flops_per_s", "power_settles_seconds"}))
+        apart = ("hbm_share", "sustained_flops_per_s", "power_settles_seconds")
+        rows.append({field: value for field, value in asdict(curve).items() if field not in apart})
         if joules is not None:
             count = len(measured.seconds)
             energy.append(

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _write_intervals(left_out: list[Run]) -> None:
-    kinds = {kind: entry.model_dump() for kind, entry in residuals_of(left_out).items()}
+    kinds = {kind: asdict(entry) for kind, entry in residuals_of(left_out).items()}
     about = "Measured over predicted step time of runs whose source was left out of the fit: 10 % and 90 %"
     data = {"_about": f"{about} quantiles by kind of run, sources weigh alike.", "kinds": kinds}
     INTERVALS.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")

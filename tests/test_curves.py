@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -110,7 +111,7 @@ def test_no_work_takes_no_time() -> None:
 
 def test_waves_are_quantised() -> None:
     """One tile more than a full wave costs a second wave: 132 tiles of 128 x 128 on 132 multiprocessors."""
-    curve = catalogue.gemm_curve("H100-SXM-80GB", "bf16").model_copy(update={"wave_exponent": 1.0})
+    curve = replace(catalogue.gemm_curve("H100-SXM-80GB", "bf16"), wave_exponent=1.0)
     shape: dict[str, Any] = {
         "peak_flops_per_s": 1e15,
         "hbm_bytes_per_s": 1e15,
@@ -276,7 +277,7 @@ def test_measured_bus_bandwidth(name: str, ranks: int, kind: str, payload: int, 
 def test_a_table_is_levelled_and_goes_on_at_its_last_rate() -> None:
     """A size that takes longer than a larger one is taken to be sent as that; beyond the table bytes add."""
     like = catalogue.collective_curve("H100-SXM-80GB", 8, "all_reduce")
-    curve = like.model_copy(update=knots_of([1e6, 2e6, 4e6, 8e6], [3e-5, 2e-5, 4e-5, 7e-5]))
+    curve = replace(like, **knots_of([1e6, 2e6, 4e6, 8e6], [3e-5, 2e-5, 4e-5, 7e-5]))
 
     assert curve.knot_seconds == (2e-5, 2e-5, 4e-5, 7e-5)
     assert float(curve.seconds(1.0)) == float(curve.seconds(1.5e6)) == pytest.approx(2e-5)

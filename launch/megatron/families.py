@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import field
 from functools import cache
-from typing import Literal
+from typing import Any, Literal
 
-from ...inputs import Frozen
 from ...inputs.data import data
+from ...inputs.listed import Listed
+from ...inputs.record import dataclass
 
 Positions = Literal["learned_absolute", "rope"]
 
 
-class Routing(Frozen):
+@dataclass(frozen=True, kw_only=True)
+class Routing(Listed):
     """How a router is kept in balance; how it scores is a constant of the model.
 
     The coefficients are usual starting values, no decisions of a plan.
@@ -22,14 +26,16 @@ class Routing(Frozen):
     moe_router_enable_expert_bias: bool = False
 
 
-class Family(Frozen):
+@dataclass(frozen=True, kw_only=True)
+class Family(Listed):
     """A family whose layers the arguments describe."""
 
     positions: Positions
-    routing: Routing = Routing()
+    routing: Routing = field(default_factory=Routing)
 
 
-class Families(Frozen):
+@dataclass(frozen=True, kw_only=True)
+class Families(Listed):
     """The file: `families` by name, `refused` with the reason in a sentence."""
 
     about: str
@@ -45,4 +51,11 @@ def known() -> Families:
     >>> known().families["gpt2"].positions
     'learned_absolute'
     """
-    return Families.model_validate(data(__package__, "families.json"))
+    found = data(__package__, "families.json")
+    families = {name: _family(entry) for name, entry in found["families"].items()}
+    return Families.listed(**{**found, "families": families})
+
+
+def _family(entry: Mapping[str, Any]) -> Family:
+    """An entry with its routing as an object."""
+    return Family.listed(**{**entry, "routing": Routing.listed(**entry.get("routing", {}))})

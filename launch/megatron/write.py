@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from dataclasses import asdict
 
 from pydantic import BaseModel
 
@@ -100,7 +101,7 @@ def _recipe(plan: Plan) -> RecipeArgs:
             "lr_warmup_fraction": 0.01,
             "weight_decay": 0.1 if adam else 0.0,
             **({"adam_beta1": 0.9, "adam_beta2": 0.95, "adam_eps": 1e-8} if adam else {"sgd_momentum": 0.9}),
-            **(known().families[model.family].routing.model_dump() if routed else {}),
+            **(asdict(known().families[model.family].routing) if routed else {}),
             "eval_iters": 0,
             "log_interval": 1,
             "log_throughput": True,

@@ -5,14 +5,16 @@ from __future__ import annotations
 from functools import cache
 from typing import Literal
 
-from ...inputs import Frozen
 from ...inputs.data import data
+from ...inputs.listed import Listed
+from ...inputs.record import dataclass
 from ...models.constants import Rotary, Scaling
 from ...models.mixers import Attention
 from ...models.transformer import Transformer
 
 
-class Known(Frozen):
+@dataclass(frozen=True, kw_only=True)
+class Known(Listed):
     """`module` and `config` are words of torchtitan 0.3, `module` and `flavor` of 0.2.
 
     `rotary_base` and the kind of scaling in `scaled` (its factor 8 over 8192 tokens) are fixed in it.
@@ -45,7 +47,7 @@ class Known(Frozen):
 def models() -> tuple[Known, ...]:
     """All of them."""
     found = data(__package__, "models.json")
-    return tuple(Known.model_validate(entry) for entry in found["models"])
+    return tuple(Known.listed(**entry) for entry in found["models"])
 
 
 def known(model: Transformer) -> Known | None:
@@ -67,5 +69,5 @@ def known(model: Transformer) -> Known | None:
         "vocab_size": model.vocab_size,
         "tied": model.tied_embeddings,
     }
-    alike = (each for each in models() if each.model_dump(include=set(words)) == words)
+    alike = (each for each in models() if all(getattr(each, name) == words[name] for name in words))
     return next((each for each in alike if each.turns_as(model)), None)
