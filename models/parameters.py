@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from ..inputs.record import dataclass
 from .mixers import Attention, Mixer
 from .transformer import Block, FeedForward, Predictor, Tower, Transformer
@@ -143,6 +145,7 @@ def predictor_count(predictor: Predictor, hidden: int) -> int:
     return predictor.depth * (layer_count(predictor.block, hidden).total + predictor.other)
 
 
+@lru_cache(maxsize=256)
 def count(model: Transformer) -> ModelCount:
     """Parameters of `model`, tied embeddings once.
 

@@ -9,7 +9,6 @@ from typing import Any
 from ..inputs import InputError, read_text
 from ..inputs.kinds import path_of
 from ..inputs.record import dataclass
-from ..inputs.tables import json_tables, toml_tables
 
 
 @dataclass
@@ -39,6 +38,8 @@ def raw_of(text: str, name: str) -> Raw:
 
     Raises `InputError` for what is neither, holds a key twice, or is nested too deeply.
     """
+    from ..inputs.tables import json_tables, toml_tables
+
     is_json = text.lstrip("\ufeff \t\r\n").startswith(("{", "[{"))
     tree, lines = (json_tables if is_json else toml_tables)(text, name, "request")
     return Raw(tree, {path: f"{name}:{line}" for path, line in lines.items()})

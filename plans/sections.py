@@ -12,7 +12,6 @@ from pydantic import ValidationError
 
 from ..hardware import Cluster, Site
 from ..hardware.catalogue import node_names
-from ..hardware.topology.describe import Description
 from ..inputs import InputError, nearest, read_text
 from ..inputs.files import parse_json
 from ..inputs.kinds import path_of
@@ -20,8 +19,12 @@ from ..inputs.origin import as_input_error
 from ..models import ReadReport, Training, Transformer, explain_config, explain_preset
 from .quantity import count_of
 
-DESCRIBED = tuple(name for name in Description.model_fields if name not in ("name", "nodes"))
-"""Keys of [cluster] that describe its machines, beside a file or a preset or alone."""
+DESCRIBED = (
+    "machine", "gpu", "gpus_per_node", "link", "island_gpus", "nvlink_domain", "nics_per_node",
+    "nic_gbit_per_s", "fabric", "host_class", "host_memory_gib", "cpu_cores", "nvme_tb", "usd_per_hour",
+    "mig", "topology", "measured_bus_gb_per_s",
+)  # fmt: skip
+"""Keys of [cluster] that describe its machines (`topology.Description`), beside others or alone."""
 CLUSTER_KEYS = (
     "preset", "nodes", "gpus", "oversubscription", "file", "site", *DESCRIBED, "leaf_nodes", "free", "pool"
 )  # fmt: skip

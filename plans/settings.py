@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from typing import Any
 
 from ..inputs import InputError, nearest
@@ -90,6 +89,8 @@ def value_of(text: str, field: str) -> Any:
     """
     if field in TEXTS or len(text) > 500 or "\n" in text or "\r" in text:
         return text
+    import tomllib
+
     try:
         found = tomllib.loads(f"x = {text}")
     except (ValueError, RecursionError):

@@ -15,11 +15,12 @@ from pydantic import ValidationError
 
 import shardwise
 from shardwise.hardware import Cluster
+from shardwise.hardware.topology import Description
 from shardwise.inputs import InputError
 from shardwise.inputs.lines import json_lines, toml_lines
 from shardwise.models import Training
 from shardwise.plans import Choose, Request, read_request
-from shardwise.plans.sections import CLUSTER_KEYS, cluster_of
+from shardwise.plans.sections import CLUSTER_KEYS, DESCRIBED, cluster_of
 from shardwise.plans.settings import FIELDS, value_of
 
 JOB = """model = "llama-3.1-8b"
@@ -416,6 +417,7 @@ BESIDE: dict[str, object] = {
 def test_each_key_of_the_cluster_has_its_value_here() -> None:
     """The list above holds every key that may stand beside a preset."""
     assert BESIDE.keys() == {key for key in CLUSTER_KEYS if key != "preset"}
+    assert [name for name in Description.model_fields if name not in ("name", "nodes")] == [*DESCRIBED]
 
 
 @pytest.mark.parametrize("key", BESIDE)
