@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import field
+from functools import cached_property
 from typing import Literal
 
-from pydantic import Field
-
-from ..inputs import Frozen
+from ..inputs.record import dataclass
 
 View = Literal["allocated", "reserved", "process"]
 
@@ -23,7 +23,8 @@ def is_communication(name: str) -> bool:
     return "_comm" in name
 
 
-class StageEntry(Frozen):
+@dataclass(frozen=True, kw_only=True)
+class StageEntry:
     """One pipeline stage: memory by moment (KiB), its chunk and its once-a-step time (ns)."""
 
     stage: int
@@ -35,7 +36,7 @@ class StageEntry(Frozen):
     usable_kib: int | None = None
     """What a card of this stage can allocate, where cards differ; None: as the ledger says."""
 
-    @property
+    @cached_property
     def peak_moment(self) -> str:
         """The moment of the largest total; the first of equals."""
         return max(self.moments_kib, key=lambda moment: sum(self.moments_kib[moment].values()))
@@ -45,23 +46,24 @@ class StageEntry(Frozen):
         """Terms at the peak moment."""
         return self.moments_kib[self.peak_moment]
 
-    @property
+    @cached_property
     def total_kib(self) -> int:
         """Peak memory of a card of the stage."""
         return sum(self.terms_kib.values())
 
 
-class Ledger(Frozen):
+@dataclass(frozen=True, kw_only=True)
+class Ledger:
     """What a strategy costs: every number comes apart into terms, totals are summed, never stored.
 
     Memory in KiB, time in nanoseconds, traffic in bytes a card and step.
     """
 
-    stages: tuple[StageEntry, ...] = Field(min_length=1)
+    stages: tuple[StageEntry, ...]
     terms_ns: dict[str, int]
     hidden_ns: dict[str, int]
     host_node_kib: int
-    host_terms_kib: dict[str, int] = {}
+    host_terms_kib: dict[str, int] = field(default_factory=dict)
     """Host memory of the fullest node by term; adds up to `host_node_kib`."""
     host_divides: bool = False
     """Whether more nodes divide it: the offloaded states are sharded over all data ranks."""
@@ -93,12 +95,12 @@ class Ledger(Frozen):
     load_whole_kib: int = 0
     """Weights in 16 bits that each card holds before they are sharded; 0 where they load sharded."""
 
-    @property
+    @cached_property
     def step_ns(self) -> int:
         """Step time: the sum of its terms."""
         return sum(self.terms_ns.values())
 
-    @property
+    @cached_property
     def peak_stage(self) -> int:
         """The stage that fills most of its cards; the first of equals."""
         filled = [self._scaled(stage, stage.total_kib) for stage in self.stages]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -61,7 +62,7 @@ def _entry(ledgers: dict[str, Ledger], device: str, stage: int) -> StageEntry:
     own = ledgers[device].stages[stage]
     slowest = max(ledger.stages[stage].chunk_ns.get(BOUNDARY, 0) for ledger in ledgers.values())
     chunk = {**own.chunk_ns, BOUNDARY: slowest} if slowest else own.chunk_ns
-    return own.model_copy(update={"chunk_ns": chunk, "usable_kib": ledgers[device].usable_kib})
+    return replace(own, chunk_ns=chunk, usable_kib=ledgers[device].usable_kib)
 
 
 def _composed(
@@ -81,12 +82,11 @@ def _composed(
     fullest = max(range(len(entries)), key=lambda i: entries[i].total_kib / ledgers[devices[i]].usable_kib)
     base = ledgers[devices[slowest]]
     speed = sum(1.0 / ledgers[device].limit_ns for device in devices if ledgers[device].limit_ns)
-    return base.model_copy(
-        update={
-            "stages": tuple(entries),
-            "terms_ns": dict(sorted(terms.items())),
-            "usable_kib": ledgers[devices[fullest]].usable_kib,
-            "limit_ns": int(len(devices) / speed) if speed else 0,
-            "host_node_kib": 0,
-        }
+    return replace(
+        base,
+        stages=tuple(entries),
+        terms_ns=dict(sorted(terms.items())),
+        usable_kib=ledgers[devices[fullest]].usable_kib,
+        limit_ns=int(len(devices) / speed) if speed else 0,
+        host_node_kib=0,
     )

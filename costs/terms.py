@@ -84,6 +84,10 @@ def ns(**pieces: ArrayLike) -> dict[str, Ints]:
 _SUM = Note("the sum of terms", "linear in the counts", "D")
 
 
+Named = tuple[tuple[str, ...], Ints]
+"""Names of terms, and the values of each: those of one name added up, (names, n, stages)."""
+
+
 @dataclass(frozen=True)
 class Frame:
     """What turns counts into values: per-row chunk numbers and per-stage masks, (n, stages)."""
@@ -96,7 +100,7 @@ class Frame:
     last: Bools
     both: Bools
     """Rows whose stages each hold those of the same place from the other end too, (n,)."""
-    known: dict[int, tuple[Sequence[Term], Ints]] = field(default_factory=dict, repr=False, compare=False)
+    known: dict[int, tuple[Sequence[Term], Named]] = field(default_factory=dict, repr=False, compare=False)
     """Values already asked for, by the identity of the list of terms, which is kept with them."""
 
     @cached_property
@@ -109,11 +113,11 @@ class Frame:
             return True
         return not any((part % self.chunks[:, None, None]).any() for part in parts)
 
-    def values(self, terms: Sequence[Term]) -> Ints:
-        """`evaluated` terms, kept for whoever asks for another stage."""
+    def named(self, terms: Sequence[Term]) -> Named:
+        """Values of `terms` by name, kept for whoever asks for another stage."""
         known = self.known.get(id(terms))
         if known is None:
-            known = self.known[id(terms)] = terms, evaluated(terms, self)
+            known = self.known[id(terms)] = terms, _named(terms, self)
         return known[1]
 
     @classmethod
@@ -153,6 +157,14 @@ def evaluated(terms: Sequence[Term], frame: Frame) -> Ints:
         places = [place for place, term in enumerate(terms) if term.per == per]
         found[places] = _evaluated([terms[place].coefficients for place in places], per, frame)
     return found
+
+
+def _named(terms: Sequence[Term], frame: Frame) -> Named:
+    """`evaluated` terms, those of one name added up."""
+    names = tuple(dict.fromkeys(term.name for term in terms))
+    found = np.zeros((len(names), *frame.counts.held.shape), dtype=np.int64)
+    np.add.at(found, [names.index(term.name) for term in terms], evaluated(terms, frame))
+    return names, found
 
 
 def _evaluated(parts: Sequence[Mapping[str, Ints]], per: Per, frame: Frame) -> Ints:
@@ -239,7 +251,5 @@ def _beside(one: Ints, other: Ints) -> Ints:
 
 def by_name(terms: Sequence[Term], frame: Frame, row: int, stage: int) -> dict[str, int]:
     """Named values of one stage of one row; terms of one name add up, zeros are left out."""
-    found: dict[str, int] = {}
-    for term, value in zip(terms, frame.values(terms)[:, row, stage].tolist(), strict=True):
-        found[term.name] = found.get(term.name, 0) + value
-    return {name: value for name, value in found.items() if value}
+    names, values = frame.named(terms)
+    return {n: value for n, value in zip(names, values[:, row, stage].tolist(), strict=True) if value}

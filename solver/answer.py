@@ -7,7 +7,6 @@ from functools import cache
 
 import numpy as np
 
-from ..costs import Ledger, StageEntry
 from ..inputs import Frozen
 from ..inputs.release import release
 from ..models import Strategy, Transformer
@@ -46,7 +45,7 @@ Writers = Callable[[Strategy, Transformer], tuple[str, ...]]
 
 
 _PARTS: tuple[type[Frozen], ...] = (
-    Strategy, StageEntry, Ledger, StageMemory, PeakUncertainty, BytesPerParameter, MemoryReport,
+    Strategy, StageMemory, PeakUncertainty, BytesPerParameter, MemoryReport,
     Uncertainty, TimeReport, Traffic, Cost, Proof, Buckets, Plan,
 )  # fmt: skip
 for _part in _PARTS:
