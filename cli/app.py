@@ -3,39 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
 
 import typer
 from typer.main import get_command
 
-from .calibrate import calibrate
-from .check import check
-from .compare import compare
-from .curve import curve
-from .emit import emit
 from .errors import OK, guarded
-from .explain import explain
-from .ledger import ledger
-from .lint import lint
-from .list import list_
 from .options import spelled
-from .plan import plan
-from .show import show
-from .why import why
 
-COMMANDS: dict[str, Callable[..., int]] = {
-    "plan": plan,
-    "check": check,
-    "compare": compare,
-    "why": why,
-    "curve": curve,
-    "explain": explain,
-    "ledger": ledger,
-    "emit": emit,
-    "lint": lint,
-    "calibrate": calibrate,
-    "show": show,
-    "list": list_,
-}
+COMMANDS = (
+    "plan", "check", "compare", "why", "curve", "explain", "ledger", "emit", "lint", "calibrate", "show",
+    "list",
+)  # fmt: skip
+"""Each a module of its own, loaded when it is asked for."""
+
+
+def _command(name: str) -> Callable[..., int]:
+    """The function of a command, called as its module is; `list_` beside Python's own."""
+    found: Callable[..., int] = getattr(
+        import_module(f".{name}", __package__), "list_" if name == "list" else name
+    )
+    return found
 
 
 def _version(wanted: bool) -> None:
@@ -59,7 +47,7 @@ def make_app(names: Iterable[str] = COMMANDS) -> typer.Typer:
     app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=True)
     app.callback()(_root)
     for name in names:
-        app.command(name)(spelled(COMMANDS[name]))
+        app.command(name)(spelled(_command(name)))
     return app
 
 

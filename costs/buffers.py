@@ -13,7 +13,7 @@ from .columns import Bools, Floats, Ints
 from .held import Held
 from .law import law
 from .layout import Layout
-from .moments import AFTER, MOMENTS, PASSES, Alive
+from .moments import AFTER, MOMENTS, PASSES, Alive, absent
 from .once import once
 from .portion import Portion
 from .stacks import of_stacks, stack_has
@@ -117,6 +117,8 @@ def _gather_terms(layout: Layout) -> list[Alive]:
     are units of their own (`keeps_root`), only the head is gathered, at the loss.
     """
     rows = _fsdp_rows(layout)
+    if not rows.any():
+        return [absent("gathered_units", _GATHER)]
     kept = rows & (layout.strategies.zero_stage == 2)
     weights = unit_bytes(layout)
     root = rows & keeps_root(layout)
@@ -147,6 +149,8 @@ def _unsharded_gradients(layout: Layout) -> list[Alive]:
     the type of the reduction until the last micro-batch.
     """
     rows, trained = _fsdp_rows(layout), layout.trained
+    if not rows.any():
+        return [absent("unsharded_gradients", _UNSHARDED)]
     sums = rows & (layout.strategies.zero_stage == 2) & (layout.strategies.pipeline_parallel > 1)
     wire, element = per_parameter(layout, "wire_reduce_bytes"), layout.element_bytes
     both, head = np.where(rows, element + wire, 0.0), rows & keeps_root(layout)
@@ -167,7 +171,10 @@ def _pool_terms(layout: Layout) -> list[Alive]:
     card's own pools where parameters are offloaded.
     """
     s = layout.strategies
-    rows = np.where(_fsdp_rows(layout) & ~s.away("offload_params"), 1.0, 0.0)
+    pooled = _fsdp_rows(layout) & ~s.away("offload_params")
+    if not pooled.any():
+        return [absent("stream_pools", _POOLS)]
+    rows = np.where(pooled, 1.0, 0.0)
     counted = s.gradient_accumulation_steps > 1
     shard = Held.whole(layout.trained).scaled(np.where(counted, 0.0, 4.0 * rows / layout.shard))
     root = unit_bytes(layout).scaled(rows)
@@ -181,6 +188,8 @@ def _pool_terms(layout: Layout) -> list[Alive]:
 def _deepspeed_terms(layout: Layout) -> list[Alive]:
     s = layout.strategies
     rows = s.is_("backend", "deepspeed")
+    if not rows.any():
+        return [absent("buckets", _BUCKETS), absent("gathered_units", _ZERO3)]
     bucketed = rows & ((s.zero_stage == 1) | (s.zero_stage == 2))
     alive = np.where(s.overlaps("gradient_reduce"), of_stacks("reduce_buckets")[s.software_stack], 1)
     size = bucket_bytes(bucket_elements(layout), alive)
@@ -221,9 +230,10 @@ def _dequantised(layout: Layout) -> list[Alive]:
 
 def buffer_terms(layout: Layout) -> list[Alive]:
     """Buffers of each stage."""
-    found = _dequantised(layout)
-    if _fsdp_rows(layout).any():
-        found += [*_gather_terms(layout), *_unsharded_gradients(layout), *_pool_terms(layout)]
-    if layout.strategies.is_("backend", "deepspeed").any():
-        found += _deepspeed_terms(layout)
-    return found
+    return [
+        *_gather_terms(layout),
+        *_unsharded_gradients(layout),
+        *_pool_terms(layout),
+        *_deepspeed_terms(layout),
+        *_dequantised(layout),
+    ]

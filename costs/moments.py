@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
-from .terms import Term
+from .terms import Note, Term
 
 Moment = Literal["forward", "backward", "gradients", "step"]
 
@@ -21,6 +21,11 @@ class Alive(NamedTuple):
 
     moments: tuple[Moment, ...]
     term: Term
+
+
+def absent(name: str, note: Note) -> Alive:
+    """A term that no row has: its note alone."""
+    return Alive(MOMENTS, Term(name, "stage", note, {}))
 
 
 def at_moments(found: Iterable[Alive]) -> dict[str, list[Term]]:

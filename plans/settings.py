@@ -81,6 +81,10 @@ def field_of(key: str, origin: str) -> str:
     raise InputError("--set", key, origin, "is no field of a request", legal=legal, code="unknown-field")
 
 
+_WHOLE = re.compile(r"0|[1-9][0-9]*")
+"""What nearly every flag holds: a whole number, read without loading a reader of TOML."""
+
+
 def value_of(text: str, field: str) -> Any:
     """`text` as a TOML value, or as it stands where it is none or `field` takes text.
 
@@ -89,6 +93,8 @@ def value_of(text: str, field: str) -> Any:
     """
     if field in TEXTS or len(text) > 500 or "\n" in text or "\r" in text:
         return text
+    if _WHOLE.fullmatch(text):
+        return int(text)
     import tomllib
 
     try:
