@@ -114,13 +114,10 @@ def shards(request: Request, software: Software, core: Core) -> list[tuple[int, 
             continue
         if choose.reshard_after_forward and reshard not in choose.reshard_after_forward:
             continue
-        for size in sizes if zero else [1]:
-            if _allowed([size], choose.shard_group_size):
-                seconds = _allowed(
-                    secondary_groups(request, core.data) if zero >= second_from else [1], wanted
-                )
-                switches = overlapping(request, known, zero)
-                found += [(zero, size, second, int(reshard), *on) for second in seconds for on in switches]
+        seconds = _allowed(secondary_groups(request, core.data) if zero >= second_from else [1], wanted)
+        switches = overlapping(request, known, zero)
+        for size in _allowed(sizes if zero else [1], choose.shard_group_size):
+            found += [(zero, size, second, int(reshard), *on) for second in seconds for on in switches]
     return found
 
 

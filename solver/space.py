@@ -289,7 +289,7 @@ class _Shapes:
         model, precision = self.request.model, software.precision
         aligned: dict[tuple[int, int], bool] = {}
         schedules: dict[tuple[int, ...], Ints] = {}
-        keeping: dict[tuple[int, ...], int | None] = {}
+        keeping: dict[tuple[int, int, bool, bool, bool], int | None] = {}
         for core in cores(self.request, software.backend):
             cuts = core.tensor, core.expert_tensor
             if cuts not in aligned:
@@ -297,7 +297,7 @@ class _Shapes:
             if not aligned[cuts]:
                 continue
             cut = (core.tensor, core.context, core.pipeline, core.data)
-            where = (*cut, core.expert == 1, alike(core))
+            where = (core.data, core.context, core.pipeline > 1, core.expert == 1, alike(core))
             if cut not in schedules:
                 usual = self._exchanges(software.backend, core)[0]
                 schedules[cut] = _schedules(self.request, software, core, usual)
