@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import product
+from typing import NamedTuple
 
 from ..costs.columns import code
 from ..costs.uplink import WITHIN
@@ -100,24 +101,37 @@ def _expert_grids(
                 yield e, et
 
 
-def shards(request: Request, software: Software, core: Core) -> list[tuple[int, ...]]:
-    """(zero_stage, shard_group_size, secondary group, reshard_after_forward, switches of overlap) offered."""
-    choose, ranks, known = request.choose, core.data * core.context, software.backend
+class Stage(NamedTuple):
+    """A ZeRO stage that is offered: whether weights are freed after a forward, the switches of overlap."""
+
+    zero: int
+    reshard: int
+    switches: list[tuple[int, ...]]
+
+
+def zero_stages(request: Request, software: Software) -> list[Stage]:
+    """The ZeRO stages that software and request allow, whatever the degrees."""
+    choose, known = request.choose, software.backend
     least = known.least_zero_stage(software.precision, software.gradient_dtype)
+    found = []
+    for zero in _allowed(known.stages_of(request.training.optimizer), choose.zero_stage):
+        reshard = zero == 3
+        if zero >= least and reshard in (choose.reshard_after_forward or (reshard,)):
+            found.append(Stage(zero, int(reshard), overlapping(request, known, zero)))
+    return found
+
+
+def shards(request: Request, known: Backend, core: Core, stages: Sequence[Stage]) -> list[tuple[int, ...]]:
+    """(zero_stage, shard_group_size, secondary group, reshard_after_forward, switches of overlap) offered."""
+    choose, ranks = request.choose, core.data * core.context
     partial = known.partial_shard_groups and core.context == 1 and core.expert == 1
     sizes = [size for size in divisors_of(ranks) if size > 1] if partial and ranks > 1 else [ranks]
     wanted, second_from = choose.secondary_shard_group_size, known.secondary_shards_from_stage
     found: list[tuple[int, ...]] = []
-    for zero in _allowed(known.stages_of(request.training.optimizer), choose.zero_stage):
-        reshard = zero == 3
-        if zero < least:
-            continue
-        if choose.reshard_after_forward and reshard not in choose.reshard_after_forward:
-            continue
+    for zero, reshard, switches in stages:
         seconds = _allowed(secondary_groups(request, core.data) if zero >= second_from else [1], wanted)
-        switches = overlapping(request, known, zero)
         for size in _allowed(sizes if zero else [1], choose.shard_group_size):
-            found += [(zero, size, second, int(reshard), *on) for second in seconds for on in switches]
+            found += [(zero, size, second, reshard, *on) for second in seconds for on in switches]
     return found
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cached_property, lru_cache
-from itertools import product
+from functools import cached_property
 
 import numpy as np
 
@@ -13,81 +12,11 @@ from ..costs.columns import NAMES, Ints, Strategies, code, usual_schedules
 from ..inputs.record import dataclass
 from ..models.backend import Backend
 from ..models.divisors import EIGHT_BIT, misaligned
-from ..models.overlap import KNOBS as OVERLAP_KNOBS
 from ..plans import Request
-from .axes import Core, alike, batches, chunks, cores, offloads, orders, sequence_parallel, shards
+from .axes import Core, cores
+from .core_tables import SCHEDULE, VARIANT, CoreTables
 from .exchanges import Coded, offered
 from .software import Software, runs_together, softwares
-
-
-def _schedules(request: Request, software: Software, core: Core, usual: Coded) -> Ints:
-    """Columns `SCHEDULE`, context ranks exchanging as usual; chunks need rounds of whole pipelines.
-
-    Under 8-bit arithmetic the tokens of a rank are a multiple of its unit.
-    """
-    known, unit = software.backend, EIGHT_BIT.get(software.precision, 1)
-    parts = (
-        tuple((value,) for value in sequence_parallel(request, known, core)),
-        tuple((*batch, *usual) for batch in batches(request, core)),
-        tuple((value,) for value in chunks(request, known, core)),
-    )
-    found = _in_rounds(parts, core.pipeline)
-    if unit > 1:
-        split = core.context * np.where(found[:, 0] == 1, core.tensor, 1)
-        found = found[found[:, 1] * request.training.sequence_length % (split * unit) == 0]
-    return _held(request, known, SCHEDULE, found)
-
-
-def _keeping(request: Request, software: Software, core: Core) -> Ints:
-    """Where states lie under a core, columns as `VARIANT`; offload from its least ZeRO stage on."""
-    parts = (
-        tuple(shards(request, software, core)),
-        tuple(offloads(request, software.backend)),
-        tuple((value,) for value in orders(request, core)),
-    )
-    return _held(request, software.backend, VARIANT, _offloaded(parts))
-
-
-def _held(request: Request, known: Backend, columns: tuple[str, ...], table: Ints) -> Ints:
-    """Rows of a table with values of knobs that the way of training is held to."""
-    for knob, values in known.held_to(request.training).items():
-        if knob in columns:
-            codes = [code(knob, value) if isinstance(value, str) else value for value in values]
-            table = table[np.isin(table[:, columns.index(knob)], codes)]
-    return table
-
-
-Parts = tuple[tuple[tuple[int, ...], ...], ...]
-"""Tables to be crossed, as rows of numbers."""
-
-
-@lru_cache(maxsize=1024)
-def _in_rounds(parts: Parts, pipeline: int) -> Ints:
-    """Schedules whose chunks go in rounds of whole pipelines; many cores have the same."""
-    found = _crossed(parts, len(SCHEDULE))
-    whole: Ints = found[(found[:, -1] == 1) | (found[:, 2] % pipeline == 0)]
-    return whole
-
-
-@lru_cache(maxsize=1024)
-def _offloaded(parts: Parts) -> Ints:
-    """Variants whose ZeRO stage is at least that from which their states are offloaded.
-
-    Weights that leave the card have no second copy on it.
-    """
-    found = _crossed(parts, len(VARIANT) + 1)
-    params = VARIANT.index("offload_params")
-    least = params + 1
-    second = found[:, VARIANT.index("secondary_shard_group_size")] > 1
-    kept = (found[:, 0] >= found[:, least]) & ~(second & (found[:, params] != code("offload_params", "none")))
-    return np.delete(found[kept], least, axis=1)
-
-
-def _crossed(parts: Parts, width: int) -> Ints:
-    """The product of tables as one table of `width` columns."""
-    rows = [sum(picked, ()) for picked in product(*parts)]
-    return np.array(rows, dtype=np.int64).reshape(-1, width)
-
 
 SOFTWARE = ("backend", "software_stack", "precision", "gradient_dtype", "loss_kernel")
 DEGREES = (
@@ -98,28 +27,9 @@ DEGREES = (
     "expert_parallel",
     "expert_tensor_parallel",
 )
-SCHEDULE = (
-    "sequence_parallel",
-    "micro_batch_size",
-    "gradient_accumulation_steps",
-    "context_parallel_kind",
-    "ulysses_group_size",
-    "virtual_pipeline",
-)
 CUT = (*SOFTWARE, "tensor_parallel", "context_parallel", "expert_parallel", "expert_tensor_parallel")
 WORK = (*CUT, "sequence_parallel", "micro_batch_size", "context_parallel_kind", "ulysses_group_size")
 """What the work of a card on a layer depends on."""
-
-VARIANT = (
-    "zero_stage",
-    "shard_group_size",
-    "secondary_shard_group_size",
-    "reshard_after_forward",
-    *OVERLAP_KNOBS,
-    "offload_optimizer",
-    "offload_params",
-    "rank_order",
-)
 
 
 @dataclass(frozen=True)
@@ -288,24 +198,17 @@ class _Shapes:
         """Cores with their schedules and the number of their variants; experts rarely make a difference."""
         model, precision = self.request.model, software.precision
         aligned: dict[tuple[int, int], bool] = {}
-        schedules: dict[tuple[int, ...], Ints] = {}
-        keeping: dict[tuple[int, int, bool, bool, bool], int | None] = {}
+        tables = CoreTables(self.request, software)
         for core in cores(self.request, software.backend):
             cuts = core.tensor, core.expert_tensor
             if cuts not in aligned:
                 aligned[cuts] = precision not in EIGHT_BIT or not misaligned(model, precision, *cuts)
             if not aligned[cuts]:
                 continue
-            cut = (core.tensor, core.context, core.pipeline, core.data)
-            where = (core.data, core.context, core.pipeline > 1, core.expert == 1, alike(core))
-            if cut not in schedules:
-                usual = self._exchanges(software.backend, core)[0]
-                schedules[cut] = _schedules(self.request, software, core, usual)
-            if where not in keeping:
-                keeping[where] = self._kind(_keeping(self.request, software, core))
-            table, kind = schedules[cut], keeping[where]
-            if len(table) and kind is not None:
-                yield core, table, kind
+            schedules = tables.schedules(core, self._exchanges(software.backend, core)[0])
+            kind = self._kind(tables.variants(core))
+            if len(schedules) and kind is not None:
+                yield core, schedules, kind
 
     def _kind(self, table: Ints) -> int | None:
         """The number of a table of variants."""
