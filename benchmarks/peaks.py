@@ -53,6 +53,8 @@ class Peak:
     spots: tuple[Spot, ...]
     usable_gib: float
     load_gib: float
+    guessed: bool
+    """Whether a rule filled its micro-batch or its recompute: no evidence of how far the ledger is off."""
     spread: tuple[float, float]
     """Least and greatest predicted peak over the readings of a row with blanks, over the one chosen."""
 
@@ -75,6 +77,7 @@ class Peak:
             spots=tuple(spots),
             usable_gib=(ledger.usable_kib - (0 if process else runtime)) / GIB,
             load_gib=(ledger.load_kib - (0 if process else runtime)) / GIB,
+            guessed=bool({"micro_batch_seqs", "recompute"} & set(run.job.imputed)),
             spread=run.spread,
         )
 
@@ -149,7 +152,7 @@ class Peaks:
         """Quantiles of measured over predicted by kind of run; sources weigh alike, kinds rest on several."""
         rows: dict[str, dict[str, list[float]]] = {}
         for source in sources:
-            for peak in self.by_source[source]:
+            for peak in (peak for peak in self.by_source[source] if not peak.guessed):
                 for kind in peak.kinds:
                     ratio = peak.measured_gib / peak.gib(share)
                     rows.setdefault(kind, {}).setdefault(source, []).append(ratio)

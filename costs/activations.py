@@ -80,6 +80,8 @@ class SavedSet(Listed):
     scores: float
     """Bytes per head, query and key of unfused attention."""
     again: Again
+    quantised_inputs: bool = False
+    """Whether 4-bit matrices keep their inputs though they are frozen (bitsandbytes of 2023)."""
     source: str
 
 
@@ -152,11 +154,19 @@ def _per_set(layout: Layout, block: Block, sets: Ints) -> Floats:
     grid = layout.strategies.expert_tensor_parallel / t
     sequence, hidden = layout.training.sequence_length, layout.transformer.hidden_size
     needed = Needed.of(layout.training, layout.transformer, block)
-    table = np.array([saved_bytes(block, hidden, name, sequence, needed) for name in saved_sets()])
+    table = np.array(
+        [saved_bytes(block, hidden, name, sequence, _kept(layout, name, needed)) for name in saved_sets()]
+    )
     unsplit, split, dispatched = (column[sets] for column in table.T)
     each = unsplit / layout.split_tokens + split / t + dispatched * grid
     found: Floats = each * layout.tokens * layout.element_bytes / 2.0
     return found
+
+
+def _kept(layout: Layout, name: str, needed: Needed) -> Needed:
+    """What a layer keeps under a saved set: all inputs where its 4-bit matrices keep theirs."""
+    every = saved_sets()[name].quantised_inputs and layout.training.way.kind == "qlora"
+    return ALL_NEEDED._replace(ranks=needed.ranks) if every else needed
 
 
 @dataclass(frozen=True)

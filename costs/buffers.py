@@ -31,8 +31,13 @@ _DEQUANTISED = Note(
     "2 N of the largest 4-bit linear", "bitsandbytes Linear4bit: one 16-bit copy at a time", "D"
 )
 _ZERO3 = Note(
-    "2 x 2 bytes x min(max_live, N) + 4 max(N_linear, V h) + 2 V h",
-    "DeepSpeed stage3.py; qwen_readme rows",
+    "2 min(max_live, N) + 4 max(N_linear, V h) + 2 V h",
+    "DeepSpeed stage3.py: max_live_parameters",
+    "D",
+)
+_KEPT = Note(
+    "2 min(max_live, N) of gathers before, which the allocator keeps",
+    "qwen_readme rows, which count it; runs that count live tensors alone do not",
     "M",
 )
 _BUCKETS = Note(
@@ -167,11 +172,10 @@ def _unsharded_gradients(layout: Layout) -> list[Alive]:
 def _pool_terms(layout: Layout) -> list[Alive]:
     """Pools of the gather and reduce-scatter streams; the gradient shard lies in one of them.
 
-    Where gradients are alive as such, they are counted with the states. Nothing is gathered on the
-    card's own pools where parameters are offloaded.
+    Where gradients are alive as such, they are counted with the states.
     """
     s = layout.strategies
-    pooled = _fsdp_rows(layout) & ~s.away("offload_params")
+    pooled = _fsdp_rows(layout)
     if not pooled.any():
         return [absent("stream_pools", _POOLS)]
     rows = np.where(pooled, 1.0, 0.0)
@@ -189,15 +193,17 @@ def _deepspeed_terms(layout: Layout) -> list[Alive]:
     s = layout.strategies
     rows = s.is_("backend", "deepspeed")
     if not rows.any():
-        return [absent("buckets", _BUCKETS), absent("gathered_units", _ZERO3)]
+        return [absent("buckets", _BUCKETS), absent("gathered_units", _ZERO3), absent("stream_pools", _KEPT)]
     bucketed = rows & ((s.zero_stage == 1) | (s.zero_stage == 2))
     alive = np.where(s.overlaps("gradient_reduce"), of_stacks("reduce_buckets")[s.software_stack], 1)
     size = bucket_bytes(bucket_elements(layout), alive)
-    live = np.minimum(law("live_parameters"), whole_rank(layout, layout.portions))
-    gather = np.where(rows & (s.zero_stage == 3), 2.0 * 2.0 * live + _largest(layout), 0.0)
+    third = rows & (s.zero_stage == 3)
+    live = 2.0 * np.minimum(law("live_parameters"), whole_rank(layout, layout.portions))
+    gather, kept = np.where(third, live + _largest(layout), 0.0), np.where(third, live, 0.0)
     return [
         Alive(MOMENTS, Term("buckets", "stage", _BUCKETS, kib(fixed=np.where(bucketed, size, 0.0)))),
         Alive(PASSES, Term("gathered_units", "stage", _ZERO3, kib(fixed=gather))),
+        Alive(PASSES, Term("stream_pools", "stage", _KEPT, kib(fixed=kept))),
     ]
 
 

@@ -11,7 +11,7 @@ from .moments import Alive
 from .terms import Note, Term, kib
 
 _LOGITS = Note(
-    "e T V / t; e bytes per entry of the loss kernel",
+    "e T V / t; e bytes per entry of the loss kernel; e T V where logits are gathered",
     "torchtitan, torchtune, llm-foundry, Megatron-LM rows (catalogue losses.json)",
     "M",
 )
@@ -28,13 +28,20 @@ def entry_bytes(layout: Layout) -> Floats:
     return found
 
 
+def entries(layout: Layout) -> Floats:
+    """Vocabulary entries of a micro-batch that a rank holds at the loss."""
+    gathered = np.array([losses()[name].whole_vocabulary for name in WORDS["loss_kernel"]])
+    share = np.where(gathered[layout.strategies.loss_kernel], 1.0, layout.tensor)
+    return layout.tokens * layout.vocabulary / share
+
+
 def logits_terms(layout: Layout) -> list[Alive]:
     """Terms of the loss; alive at the end of the forward pass only."""
-    entries = layout.tokens * layout.vocabulary / layout.tensor
+    size = entry_bytes(layout) * entries(layout)
     states = layout.hidden_bytes
     gathered = np.where((layout.tensor > 1) & (layout.strategies.sequence_parallel > 0), states, 0.0)
     head = kib(last=2.0 * states / layout.split_tokens + gathered)
     return [
-        Alive(("forward",), Term("logits", "stage", _LOGITS, kib(last=entry_bytes(layout) * entries))),
+        Alive(("forward",), Term("logits", "stage", _LOGITS, kib(last=size))),
         Alive(("forward",), Term("head_input", "stage", _HEAD, head)),
     ]

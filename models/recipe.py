@@ -39,6 +39,8 @@ class Loss(Listed):
     name: str
     bytes_per_entry: Annotated[float, Field(ge=0)]
     tensor_parallel_bytes_per_entry: Annotated[float, Field(ge=0)]
+    whole_vocabulary: bool = False
+    """Whether logits are gathered before the loss: each tensor rank then holds every entry."""
     source: str
 
 

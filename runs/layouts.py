@@ -33,7 +33,7 @@ from .recipes import Recipe
 from .record import Record
 from .refusal import Refused
 from .software import Software
-from .stages import stage_layers, stages_of
+from .stages import held_layers, stage_layers, stages_of
 from .ways import RowWay, way_of_row
 
 MICRO_BATCHES = (1, 2, 4)
@@ -88,7 +88,8 @@ def layouts_of(record: Record, software: Software, transformer: Transformer, clu
     }
     found = []
     for micro, chunks, recompute in _choices(record, software.recipe, transformer.layers, degrees):
-        found += _candidate(record, transformer.layers, degrees, way, fixed, micro, chunks, recompute)
+        held = held_layers(transformer, degrees.pipeline, chunks, software.stage_layers)
+        found += _candidate(record, held, degrees, way, fixed, micro, chunks, recompute)
     if not found:
         raise Refused("batch", "no micro-batch and interleaving divide the global batch and the layers")
     return Layouts(
@@ -231,7 +232,7 @@ def schedule_named(record: Record) -> Schedule | None:
 
 def _candidate(
     record: Record,
-    layers: int,
+    held: tuple[int, ...],
     degrees: _Degrees,
     way: RowWay,
     fixed: dict[str, object],
@@ -242,11 +243,10 @@ def _candidate(
     """The one reading, or none where the numbers do not divide."""
     batch = record.integer("global_batch_seqs") or degrees.data * micro
     steps, rest = divmod(batch, degrees.data * micro)
-    if rest or not steps or degrees.pipeline * chunks >= layers + degrees.pipeline:
+    if rest or not steps or degrees.pipeline * chunks >= sum(held) + degrees.pipeline:
         return []
     if chunks > 1 and not record.said("vpp") and steps % degrees.pipeline:
         return []
-    held = stage_layers(layers, degrees.pipeline, chunks)
     stages = stages_of(
         record, recompute, stack(str(fixed["software_stack"])), held, fixed["offload_optimizer"] == "cpu"
     )

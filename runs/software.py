@@ -17,6 +17,7 @@ from ..models.strategy import BackendName, GradientDtype
 from .facts import facts
 from .recipes import Recipe, recipe_of
 from .record import Record
+from .stages import Cut
 
 FAMILY = "bridge-moe"
 
@@ -39,6 +40,8 @@ class Rule(Frozen):
     """Whether the row must say so in `flash_attention`."""
     pipeline: bool | None = None
     """Whether the row must have several stages."""
+    zero_stage: tuple[int, ...] = ()
+    """ZeRO stages of which the row states one; empty: any."""
     hidden: tuple[int, ...] = ()
     """Hidden sizes of which the row's is one; empty: any."""
     backend: BackendName
@@ -48,6 +51,8 @@ class Rule(Frozen):
     """Type in which 16-bit runs keep gradients where the row leaves it blank; None: the backend's."""
     master_weights: bool = True
     """Whether 16-bit weights have an fp32 copy."""
+    stage_layers: Cut = "even"
+    """How layers are cut over pipeline stages."""
     recipes: bool = False
     """Whether published recipes say more of the stack (`recipes`)."""
     reason: str
@@ -65,6 +70,7 @@ class Rule(Frozen):
             and self.experts in (None, (record.integer("experts") or 0) > 1)
             and self.flash in (None, record.flag("flash_attention"))
             and self.pipeline in (None, (record.integer("pp") or 1) > 1)
+            and (not self.zero_stage or record.integer("zero_stage") in self.zero_stage)
             and (not self.hidden or record.integer("hidden") in self.hidden)
         )
 
@@ -78,6 +84,7 @@ class Software(Frozen):
     loss_kernel: str
     gradients: GradientDtype | None
     master_weights: bool
+    stage_layers: Cut
     stand_ins: tuple[str, ...]
     recipe: Recipe | None = None
     """The published recipe that fills blank columns."""
@@ -105,6 +112,7 @@ def software_of(record: Record) -> Software:
         loss_kernel=loss,
         gradients=rule.gradients,
         master_weights=rule.master_weights,
+        stage_layers=rule.stage_layers,
         stand_ins=notes + stack_note + loss_note,
         recipe=recipe,
         own_recipe=recipe is not None and not away,

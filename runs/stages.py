@@ -2,7 +2,9 @@
 
 Rules: layers are even where they divide; else the first and the last stage hold one layer fewer where
 that makes the rest even (embedding and head take a layer's place); else as even as can be, and under
-interleaving the middle stages hold whole chunks while the ends hold what is left. Recompute: `full` is
+interleaving the middle stages hold whole chunks while the ends hold what is left. Software that cuts by cost
+(``catalogue/frameworks.json``) fills stage after stage until it has its share of the parameters, the head's
+among them. Recompute: `full` is
 every layer. `selective` under FSDP is the operator rule (every second product), "layer AC" every second
 layer whole, "every n-th block" the share 3 (HFU/MFU - 1) of the layers whole, and "K of L layers
 recomputed" that. Elsewhere `selective` drops the attention core: priced so under stacks that store it, as
@@ -12,10 +14,15 @@ none under those with fused attention.
 from __future__ import annotations
 
 import re
+from typing import Literal
 
-from ..models import Stage
+from ..models import Stage, Transformer
+from ..models.parameters import count
 from ..models.stack import Stack
 from .record import Record
+
+Cut = Literal["even", "by-cost"]
+"""How software cuts layers over pipeline stages where nobody says."""
 
 _PARTLY = re.compile(r"\b(\d+) of (?:the )?(\d+) layers (?:are )?(?:recomputed|checkpointed)")
 _HFU = re.compile(r"hfu (\d+(?:\.\d+)?)%")
@@ -38,6 +45,32 @@ def stage_layers(layers: int, stages: int, chunks: int) -> tuple[int, ...]:
         each, more = divmod(layers, stages)
         return tuple(each + (1 if stage < more else 0) for stage in range(stages))
     return _whole_chunks(layers, stages, chunks)
+
+
+def held_layers(transformer: Transformer, stages: int, chunks: int, cut: Cut) -> tuple[int, ...]:
+    """Layers of each stage under a way to cut; by cost none is interleaved, and none stays empty."""
+    if cut == "by-cost" and chunks == 1 and min(held := _by_cost(transformer, stages)) > 0:
+        return held
+    return stage_layers(transformer.layers, stages, chunks)
+
+
+def _by_cost(transformer: Transformer, stages: int) -> tuple[int, ...]:
+    """Layers of each stage where one is full when its share of the parameters is exceeded.
+
+    A layer costs its matrices, the head its own, embedding and norms nothing (nanotron, models/base.py).
+    """
+    counted = count(transformer)
+    head = transformer.vocab_size * transformer.hidden_size
+    costs = [
+        counted.layers[kind].total - counted.layers[kind].replicated for kind in transformer.kind_of_layer
+    ]
+    share = (sum(costs) + head) / stages
+    held, reached, stage = [0] * stages, 0, 0
+    for cost in costs:
+        held[stage] += 1
+        reached += cost
+        stage += reached > share * (stage + 1)
+    return tuple(held)
 
 
 def _whole_chunks(layers: int, stages: int, chunks: int) -> tuple[int, ...]:

@@ -24,7 +24,7 @@ USUAL_RANK = 16
 
 _ADAPTERS = re.compile(r"\b(qlora|lora)\b")
 _RANK = re.compile(r"\b(?:rank|r)\s*[=:]?\s*(\d{1,5})\b")
-_ON = re.compile(r"\blora (?:rank \d+ )?(?:on|target(?:s|ing)?) ([^;(.]*)")
+_ON = re.compile(r"\bq?lora (?:rank \d+ )?(?:on|target(?:s|ing)?) ([^;(.]*)")
 _MATRICES = (
     ("qkv", ("q_proj", "k_proj", "v_proj")),
     (r"query|\bq_proj|\bq\b", ("q_proj",)),
