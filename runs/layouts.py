@@ -32,7 +32,7 @@ from .arithmetic import arithmetic_of
 from .recipes import Recipe
 from .record import Record
 from .refusal import Refused
-from .software import Software
+from .software import Software, stated_zero_stage
 from .stages import held_layers, stage_layers, stages_of
 from .ways import RowWay, way_of_row
 
@@ -114,11 +114,9 @@ def _degrees(record: Record, cluster: Cluster) -> _Degrees:
 
 
 def _zero_stage(record: Record, name: BackendName) -> tuple[int, list[str]]:
-    if word := record.word("zero_stage"):
-        stage = re.fullmatch(r"(?:zero|stage)?[\s\-]*([0-3])(?:\.0*)?(?:\D.*)?", word)
-        if not stage:
-            raise Refused("unreadable", f"zero_stage = {shorten(word)} is not 0 to 3")
-        return int(stage[1]), []
+    stated = stated_zero_stage(record)
+    if stated is not None:
+        return stated, []
     if re.search(r"\bddp\b", record.text("framework").lower()):
         return 0, ["zero_stage"]
     if name == "megatron":

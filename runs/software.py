@@ -8,15 +8,17 @@ names takes the last entries: by kind (DeepSpeed, Megatron, else FSDP) and year.
 
 from __future__ import annotations
 
+import re
 from functools import cache
 
-from ..inputs import Frozen
+from ..inputs import Frozen, shorten
 from ..models.recipe import losses
 from ..models.stack import stack_names
 from ..models.strategy import BackendName, GradientDtype
 from .facts import facts
 from .recipes import Recipe, recipe_of
 from .record import Record
+from .refusal import Refused
 from .stages import Cut
 
 FAMILY = "bridge-moe"
@@ -70,9 +72,20 @@ class Rule(Frozen):
             and self.experts in (None, (record.integer("experts") or 0) > 1)
             and self.flash in (None, record.flag("flash_attention"))
             and self.pipeline in (None, (record.integer("pp") or 1) > 1)
-            and (not self.zero_stage or record.integer("zero_stage") in self.zero_stage)
+            and (not self.zero_stage or stated_zero_stage(record) in self.zero_stage)
             and (not self.hidden or record.integer("hidden") in self.hidden)
         )
+
+
+def stated_zero_stage(record: Record) -> int | None:
+    """The ZeRO stage that a row states ("3", "ZeRO-3", "stage 3"), None where blank; else `Refused`."""
+    word = record.word("zero_stage")
+    if not word:
+        return None
+    stage = re.fullmatch(r"(?:zero|stage)?[\s\-]*([0-3])(?:\.0*)?(?:\D.*)?", word)
+    if not stage:
+        raise Refused("unreadable", f"zero_stage = {shorten(word)} is not 0 to 3")
+    return int(stage[1])
 
 
 class Software(Frozen):

@@ -22,6 +22,7 @@ def peak(source: str, number: int, share: float, ratio: float = 1.0, view: View 
         spots=(Spot(10.0, 0.0 if view == "allocated" else 5.0, 1.0),),
         usable_gib=80.0,
         load_gib=0.0,
+        guessed=False,
         spread=(1.0, 1.0),
     )
 
