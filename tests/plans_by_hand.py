@@ -73,7 +73,7 @@ def fsdp(zero_stage: int, ranks: int, **changes: Any) -> Strategy:
     """An FSDP strategy over `ranks` data-parallel cards, layers not compiled."""
     values: dict[str, Any] = {
         "backend": "fsdp",
-        "software_stack": "fsdp-eager-2023",
+        "software_stack": "fsdp-hf-2023",
         "data_parallel": ranks,
         "zero_stage": zero_stage,
         "shard_group_size": ranks,

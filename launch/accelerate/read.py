@@ -33,7 +33,7 @@ def fields(bundle: Bundle, file: Document, cards: int, per_node: int) -> dict[st
     compiled = str(file.get("dynamo_config.dynamo_backend")).upper() == "INDUCTOR"
     found: dict[str, Any] = {
         "backend": "fsdp",
-        "software_stack": "fsdp-compile-2024" if compiled else "fsdp-eager-2023",
+        "software_stack": "fsdp-compile-2024" if compiled else "fsdp-hf-2023",
         "data_parallel": world,
         "zero_stage": stage,
         "shard_group_size": group,

@@ -49,7 +49,7 @@ def fields(file: Document, layers: int) -> dict[str, Any]:
     }
     return {
         "backend": "fsdp",
-        "software_stack": "fsdp-compile-2024" if found.compiled_layers else "fsdp-eager-2023",
+        "software_stack": "fsdp-compile-2024" if found.compiled_layers else "fsdp-hf-2023",
         "data_parallel": group * replicas,
         "tensor_parallel": tensor,
         "zero_stage": 3 if found.reshard_after_forward else 2,

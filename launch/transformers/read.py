@@ -36,7 +36,7 @@ def fields(bundle: Bundle, file: Document, cards: int, per_node: int) -> dict[st
     again = _on(config, "activation_checkpointing") or trainer.recomputes
     return {
         "backend": "fsdp",
-        "software_stack": "fsdp-compile-2024" if trainer.switch("torch_compile") else "fsdp-eager-2023",
+        "software_stack": "fsdp-compile-2024" if trainer.switch("torch_compile") else "fsdp-hf-2023",
         "data_parallel": world,
         "zero_stage": stage,
         "shard_group_size": group,

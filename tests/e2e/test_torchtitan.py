@@ -10,6 +10,7 @@ import pytest
 from random_plans import random_plans
 
 from shardwise.launch import emit
+from shardwise.launch.fsdp.limits import compiled
 from shardwise.launch.lint.keys import facts
 from shardwise.plans import Plan
 
@@ -52,7 +53,7 @@ def test_the_parser_reads_what_the_plan_says(index: int, tmp_path: Path) -> None
         assert sizes.seq_len == training.sequence_length
         assert sizes.enable_cpu_offload == (strategy.offload_params == "cpu")
         assert sizes.mixed_precision_param == {"bf16": "bfloat16", "fp32": "float32"}[strategy.precision]
-        assert found.compile.enable == (strategy.software_stack != "fsdp-eager-2023")
+        assert found.compile.enable == compiled(strategy)
         assert type(found.activation_checkpoint).__qualname__ == KINDS[strategy.recompute]
 
 

@@ -162,10 +162,10 @@ LOSSES = {
 
 STACKS = {
     "deepspeed": ["deepspeed-2024"],
-    "fsdp": ["fsdp-compile-2024", "fsdp-eager-2023"],
+    "fsdp": ["fsdp-compile-2024", "fsdp-hf-2023"],
     "megatron": ["megatron-core-2025"],
 }
-"""Stacks that run where none is chosen; the eager one of FSDP with tensor parallel alone."""
+"""Stacks that run where none is chosen; the uncompiled one of FSDP with tensor parallel alone."""
 
 
 def _runs_cut(request: Request, words: Words, t: int) -> bool:
@@ -175,12 +175,12 @@ def _runs_cut(request: Request, words: Words, t: int) -> bool:
         return True
     model = request.model
     if t == 1:
-        return framework != "fsdp-eager-2023" or request.choose.software_stack is not None
+        return framework != "fsdp-hf-2023" or request.choose.software_stack is not None
     known = model.family in ("llama", "mistral", "qwen2") and model.vocab_size % t == 0
     plain = all(
         run.block.attention.qk_norm == "none" and not run.block.feed_forward.experts for run in model.runs
     )
-    return known and plain and framework == "fsdp-eager-2023" and loss == "eager"
+    return known and plain and framework == "fsdp-hf-2023" and loss == "eager"
 
 
 DESCRIBED = {
