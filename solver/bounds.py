@@ -25,14 +25,19 @@ CASES_AT_ONCE = 4096
 """Ways of recomputing looked at together."""
 
 
-def can_fit(coefficients: Coefficients) -> Bools:
-    """Rows not proved too large: recomputing and offloading all that may be, stages and hosts hold all."""
-    far = np.full(len(coefficients.strategies), NEVER, dtype=np.int64)
+def can_fit(coefficients: Coefficients, rows: Ints | None = None) -> Bools:
+    """Which of `rows`, by default all, are not proved too large.
+
+    Recomputing and offloading all that may be, stages and hosts hold all layers.
+    """
     counted = _counted(coefficients)
-    found = np.zeros(len(far), dtype=np.bool_)
-    found[counted] = keeps(coefficients, np.flatnonzero(counted), NEVER)
-    found[~counted] = _holds_all(coefficients.take(~counted), far[~counted])
-    return found & host_can_hold(coefficients)
+    rows = np.arange(len(counted)) if rows is None else rows
+    counted = counted[rows]
+    found = np.zeros(len(rows), dtype=np.bool_)
+    found[counted] = keeps(coefficients, rows[counted], NEVER)
+    loose = rows[~counted]
+    found[~counted] = _holds_all(coefficients.take(loose), np.full(len(loose), NEVER, dtype=np.int64))
+    return found & host_can_hold(coefficients, rows)
 
 
 def within(coefficients: Coefficients, bounds: Ints, limit_ns: int) -> Bools:

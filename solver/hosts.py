@@ -9,12 +9,13 @@ from .coefficients import Coefficients, capacity_kib, host_capacity_kib
 from .lower import layers_by_kind
 
 
-def host_can_hold(coefficients: Coefficients) -> Bools:
-    """Rows whose hosts are not proved too small for what they offload."""
-    found = np.ones(len(coefficients.strategies), dtype=np.bool_)
-    away = np.flatnonzero(coefficients.strategies.away("offload_optimizer"))
-    if len(away):
-        found[away] = _holds(coefficients.take(away))
+def host_can_hold(coefficients: Coefficients, rows: Ints | None = None) -> Bools:
+    """Which of `rows`, by default all, have hosts that are not proved too small for what they offload."""
+    away = coefficients.strategies.away("offload_optimizer")
+    rows = np.arange(len(away)) if rows is None else rows
+    found = ~away[rows]
+    if not found.all():
+        found[~found] = _holds(coefficients.take(rows[~found]))
     return found
 
 

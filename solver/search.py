@@ -231,9 +231,9 @@ class Search:
         talkative = near & ~may_keep(part)
         near[talkative] = False
         open_rows = np.flatnonzero(near & (even >= NEVER))
-        large = open_rows[~can_fit(part.take(open_rows))]
+        large = open_rows[~can_fit(part, open_rows)]
         near[large] = False
-        self.large.learn(rows.take(some.among[worth[large]]), host_can_hold(part.take(large)))
+        self.large.learn(rows.take(some.among[worth[large]]), host_can_hold(part, large))
         entries = self._levelled(part, np.flatnonzero(near), bounds)
         kept = [entry for entry in entries if entry.bound <= self.limit_ns]
         legal, left = int(self.legal[shapes].sum()), int(small[some.among].sum())

@@ -289,7 +289,7 @@ def test_rows_dropped_for_memory_are_noticed(monkeypatch: pytest.MonkeyPatch) ->
 
     Equal rows stand side by side: one that dropped every other row could leave a twin of the optimum.
     """
-    monkeypatch.setattr(search, "can_fit", lambda rows_: np.zeros(len(rows_.strategies), dtype=np.bool_))
+    monkeypatch.setattr(search, "can_fit", lambda _, rows_: np.zeros(len(rows_), dtype=np.bool_))
     assert mismatches(feasible()) >= 1
 
 
