@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from functools import cache
-from typing import Any, Self, cast
+from typing import Any, NamedTuple, Self, cast
 
 
 class Listed:
@@ -20,26 +20,35 @@ class Listed:
     @classmethod
     def listed(cls, **entry: Any) -> Self:
         """An entry as a catalogue spells it; fields that have a default may be left out."""
-        fields, made = _fields(cast("Any", cls)), object.__new__(cls)
+        form, made = _form(cast("Any", cls)), object.__new__(cls)
         held = made.__dict__
-        for name, (number, whole, default) in fields.items():
-            value = entry.pop(name, default)
-            held[name] = value if whole or value is default else told(value, number)
-        if entry or any(value is dataclasses.MISSING for value in held.values()):
+        held.update(form.defaults)
+        for name, value in entry.items():
+            held[name] = value if name in form.whole else told(value, name in form.numbers)
+        if len(held) < len(form.names) or not form.names.issuperset(entry):
             raise TypeError(f"{cls.__name__}: other fields than it has, or too few: {sorted(entry)}")
         return made
 
 
+class _Form(NamedTuple):
+    """Fields of a class: all, those that are real numbers, those that stay as they are, and the defaults."""
+
+    names: frozenset[str]
+    numbers: frozenset[str]
+    whole: frozenset[str]
+    defaults: dict[str, Any]
+
+
 @cache
-def _fields(kind: Any) -> dict[str, tuple[bool, bool, Any]]:
-    """Of each field of a data class: whether it is a real number, whether it stays as it is, its default."""
-    found = {}
-    for field in dataclasses.fields(kind):
-        number = str(field.type).startswith(("float", "Annotated[float"))
-        made = field.default_factory
-        default = field.default if made is dataclasses.MISSING else made()
-        found[field.name] = number, "Any" in str(field.type), default
-    return found
+def _form(kind: Any) -> _Form:
+    fields = dataclasses.fields(kind)
+    made = {f.name: f.default_factory() for f in fields if f.default_factory is not dataclasses.MISSING}
+    return _Form(
+        names=frozenset([f.name for f in fields]),
+        numbers=frozenset([f.name for f in fields if str(f.type).startswith(("float", "Annotated[float"))]),
+        whole=frozenset([f.name for f in fields if "Any" in str(f.type)]),
+        defaults=made | {f.name: f.default for f in fields if f.default is not dataclasses.MISSING},
+    )
 
 
 def told(value: Any, number: bool) -> Any:

@@ -52,7 +52,7 @@ def _compiled(kind: type[Any]) -> Callable[..., None]:
     own = dataclasses.fields(kind)
     placed = [_parameter(f) for f in own if f.init and not f.kw_only]
     named = [_parameter(f) for f in own if f.init and f.kw_only]
-    lines = ["own = self.__dict__", *(line for f in own for line in _line(f))]
+    lines = [f"self.__dict__.update({', '.join([told for f in own for told in _told(f)])})"]
     if hasattr(kind, "__post_init__"):
         lines.append("self.__post_init__()")
     parameters = ", ".join(["self", *placed, *(["*", *named] if named else [])])
@@ -71,15 +71,15 @@ def _parameter(field: dataclasses.Field[Any]) -> str:
     return field.name if field.default_factory is dataclasses.MISSING else f"{field.name}=MADE"
 
 
-def _line(field: dataclasses.Field[Any]) -> Iterator[str]:
-    """The statement that sets a field; none where it is neither given nor made."""
+def _told(field: dataclasses.Field[Any]) -> Iterator[str]:
+    """The value of a field, by its name; nothing where it is neither given nor made."""
     name, made = field.name, field.default_factory is not dataclasses.MISSING
     if made and field.init:
-        yield f"own[{name!r}] = make_{name}() if {name} is MADE else {name}"
+        yield f"{name}=make_{name}() if {name} is MADE else {name}"
     elif made:
-        yield f"own[{name!r}] = make_{name}()"
+        yield f"{name}=make_{name}()"
     elif field.init:
-        yield f"own[{name!r}] = {name}"
+        yield f"{name}={name}"
 
 
 def _values(self: Any) -> tuple[Any, ...]:
