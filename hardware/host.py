@@ -12,6 +12,9 @@ from ..inputs.listed import Listed
 from ..inputs.record import dataclass
 from .facts import facts
 
+NO_HOST = "host memory not known: nothing is offloaded; give host_memory_gib or limits.host_memory_bytes"
+"""The note of a cluster whose machines tell no host memory."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class PcieRate(Listed):

@@ -10,16 +10,21 @@ import numpy as np
 from ..inputs import Frozen
 from ..inputs.release import release
 from ..models import Strategy, Transformer
+from ..models.strategy import Stage
 from ..plans import (
+    Alternative,
     Buckets,
     BytesPerParameter,
     Cost,
     MemoryReport,
+    Notice,
+    Offer,
     OutOfTime,
     PeakUncertainty,
     Plan,
     Proof,
     Request,
+    Rung,
     StageMemory,
     TimeReport,
     Traffic,
@@ -45,8 +50,8 @@ Writers = Callable[[Strategy, Transformer], tuple[str, ...]]
 
 
 _PARTS: tuple[type[Frozen], ...] = (
-    Strategy, StageMemory, PeakUncertainty, BytesPerParameter, MemoryReport,
-    Uncertainty, TimeReport, Traffic, Cost, Proof, Buckets, Plan,
+    Stage, Strategy, StageMemory, PeakUncertainty, BytesPerParameter, MemoryReport,
+    Uncertainty, TimeReport, Traffic, Cost, Proof, Buckets, Notice, Alternative, Offer, Rung, Plan,
 )  # fmt: skip
 for _part in _PARTS:
     _part.model_rebuild()  # whoever loads the search will make plans: types are no part of a question

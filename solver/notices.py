@@ -8,7 +8,7 @@ from ..costs import Ledger
 from ..costs.interval import LEAST_SOURCES, step_interval
 from ..costs.law import law
 from ..hardware import host
-from ..hardware.topology.describe import NO_HOST
+from ..hardware.host import NO_HOST
 from ..models import (
     Strategy,
     Transformer,

@@ -24,7 +24,6 @@ from ..plans.report import (
 from .alternatives import alternatives, offers
 from .answer import Writers, out_of_time, plan_of, versions
 from .ladder import ladder
-from .laid import laid_out
 from .notices import notices
 from .outcome import Outcome
 from .search import Search
@@ -154,6 +153,8 @@ def check(request: Request, strategy: Strategy, tables: Tables | None = None) ->
     refuse_other(strategy, Strategy)
     asked, _ = padded_request(request, (strategy.context_parallel,), (strategy.precision,))
     if request.cluster.free:
+        from .laid import laid_out
+
         request = laid_out(request, strategy)
     _priceable(request, strategy)
     request, told = padded_request(request, (strategy.context_parallel,), (strategy.precision,))

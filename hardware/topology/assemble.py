@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from ...inputs import InputError
 from ..gpu import Gpu
+from ..host import NO_HOST
 from ..named import gpu, gpu_names
 from ..named_nodes import node_names
 from ..node import Node
 from .cards import cards_named
 from .checked import checked
-from .describe import NO_HOST, NOT_GIVEN, Description, base_node, card_of, changed, laid_over, no_fabric
+from .describe import NOT_GIVEN, Description, base_node, card_of, changed, laid_over, no_fabric
 from .islands import Islands
 from .sighting import Machine, Sighting
 

@@ -49,7 +49,6 @@ class Description(Frozen):
 
 
 NOT_GIVEN = "nothing"
-NO_HOST = "host memory not known: nothing is offloaded; give host_memory_gib or limits.host_memory_bytes"
 NO_NETWORK = {"nics": 1, "nic_bytes_per_s": 1.25e9, "fabric": "tcp"}
 """What stands for the network of a machine until it is given, as several of them must have it."""
 

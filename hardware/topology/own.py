@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ...inputs import InputError, nearest
+from ..host import NO_HOST
 from .checked import checked
-from .describe import NO_HOST, Description, assumed_bridge, base_node, card_of, laid_over, no_fabric
+from .describe import Description, assumed_bridge, base_node, card_of, laid_over, no_fabric
 from .fabric import settled
 
 if TYPE_CHECKING:
