@@ -7,9 +7,10 @@ from functools import cache
 
 import numpy as np
 
+from ..hardware import Tier, TierTable
 from ..inputs import Frozen
 from ..inputs.release import release
-from ..models import Strategy, Transformer
+from ..models import Divisor, Strategy, Transformer
 from ..models.strategy import Stage
 from ..plans import (
     Alternative,
@@ -50,11 +51,11 @@ Writers = Callable[[Strategy, Transformer], tuple[str, ...]]
 
 
 _PARTS: tuple[type[Frozen], ...] = (
-    Stage, Strategy, StageMemory, PeakUncertainty, BytesPerParameter, MemoryReport,
+    Tier, TierTable, Divisor, Stage, Strategy, StageMemory, PeakUncertainty, BytesPerParameter, MemoryReport,
     Uncertainty, TimeReport, Traffic, Cost, Proof, Buckets, Notice, Alternative, Offer, Rung, Plan,
 )  # fmt: skip
 for _part in _PARTS:
-    _part.model_rebuild()  # whoever loads the search will make plans: types are no part of a question
+    _part.model_rebuild()  # whoever loads the search will ask: types are no part of a question
 
 
 @cache

@@ -36,7 +36,7 @@ class Core:
 
 
 def _allowed(values: Sequence[int], chosen: tuple[int, ...] | None) -> list[int]:
-    return [value for value in values if chosen is None or value in chosen]
+    return [*values] if chosen is None else [value for value in values if value in chosen]
 
 
 def _axis(known: Backend, axis: str, values: Sequence[int], chosen: tuple[int, ...] | None) -> list[int]:
