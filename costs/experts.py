@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..models.transformer import Block
-from .columns import Floats
+from .columns import Bools, Floats, Ints
 from .law import law
 from .layout import Layout
 from .once import once
@@ -23,19 +23,31 @@ def imbalance(layout: Layout) -> Floats:
     return np.where(stack_has(layout, "balanced", True), 1.0, law("expert_imbalance"))
 
 
-def routed_bytes(layout: Layout, block: Block) -> Floats:
-    """Bytes a token that its copies move in a forward's memory-bound work: k phi (8 h + 6 f), and more.
+def folded(layout: Layout) -> Bools:
+    """Rows whose experts lie over the ranks of a stage in a grid of their own."""
+    return layout.strategies.by_backend("folds_experts") > 0
 
-    Copies are sorted by expert and put back, each a read and a write of h before and after the exchange.
-    Outside the one grouped kernel each expert's inputs are read again to be quantised and padded, and gates
-    with biases are written out in many passes over f.
+
+def routed_ranks(layout: Layout) -> Ints:
+    """Tensor ranks whose tokens one rank routes, (n,): its own alone in a folded grid, else those of all."""
+    return np.where(folded(layout), 1, layout.strategies.expert_tensor_parallel)
+
+
+def routed_bytes(layout: Layout, block: Block) -> Floats:
+    """Bytes a token that its copies move in a forward's memory-bound work, and more.
+
+    k phi (4 h (1 + e_t) + 6 f): copies are sorted by expert and put back, each a read and a write of h
+    before and after the exchange; after it on all e_t ranks of an expert's cut, with f / e_t of its width
+    each. Outside the one grouped kernel each expert's inputs are read again to be quantised and padded, and
+    gates with biases are written out in many passes over f.
     """
     forward, hidden = block.feed_forward, layout.transformer.hidden_size
     if not forward.experts:
         return np.zeros(len(layout.strategies))
-    more = law("separate_expert_bytes") * (hidden + forward.width)
+    cut = layout.strategies.expert_tensor_parallel
+    more = law("separate_expert_bytes") * (cut * hidden + forward.width)
     more += law("biased_gate_bytes") * forward.width * (forward.gated and forward.bias)
-    fused = law("permuted_bytes") * hidden + 6.0 * forward.width
+    fused = law("permuted_bytes") * (routed_ranks(layout) + cut) / 2.0 * hidden + 6.0 * forward.width
     moved = fused + np.where(stack_has(layout, "graphs", "step"), 0.0, more)
     return forward.experts_per_token * imbalance(layout) * moved
 

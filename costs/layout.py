@@ -212,9 +212,14 @@ class Layout:
 
     @cached_property
     def expert_group(self) -> Group:
-        """The ranks that exchange tokens for experts; folded over tensor and data ranks."""
+        """The ranks that hold all experts; folded over tensor and data ranks."""
         s = self.strategies
         return self.group(s.expert_parallel, s.expert_tensor_parallel)
+
+    @cached_property
+    def expert_tensor_group(self) -> Group:
+        """The ranks over which each expert is cut: neighbours."""
+        return self.group(self.strategies.expert_tensor_parallel, np.ones_like(self.tensor))
 
     @cached_property
     def shard_group(self) -> Group:

@@ -9,6 +9,7 @@ from .activations import again
 from .buffers import bucket_elements
 from .collectives import bucketed, point_to_point, seconds
 from .columns import Bools, Floats
+from .dispatch import exchange_seconds, gather_seconds, hidden_bytes, slower_away
 from .experts import has_experts
 from .held import Held
 from .kernels import LayerSeconds
@@ -21,9 +22,7 @@ from .states import has_secondary
 from .terms import Note, Term, ns
 from .traffic import (
     boundary_bytes,
-    dispatched_bytes,
     gathered,
-    hidden_bytes,
     passes,
     reduced,
     tensor_pairs,
@@ -33,7 +32,12 @@ from .traffic import (
 _TENSOR = Note(
     "X (pairs (AG + RS) fwd and bwd), half again under full recompute", "measured curves", "M", "s"
 )
-_EXPERT = Note("E x 4 all-to-all, or what shows beside compute", "regression on MoE rows", "M", "s")
+_EXPERT = Note(
+    "E x 4 all-to-all, or what shows beside compute; + 2 (AG + RS) where an expert is cut",
+    "regression on MoE rows",
+    "M",
+    "s",
+)
 _PAIRED = Note(
     "max(compute + s min(comm, compute), comm) - compute under DualPipe",
     "arXiv 2412.19437 section 3.2.1; untested by any run",
@@ -76,12 +80,6 @@ def _kinds(columns: list[Floats]) -> Floats:
     return np.stack(columns, axis=1)
 
 
-def slower_away(layout: Layout, group: Group) -> Floats:
-    """Time of a layer's collectives between islands over that at the full rate of the network cards."""
-    away = group.size > group.per_island
-    return np.where(away, 1.0 / stack_constant(layout, "gather_share"), 1.0)
-
-
 def tensor_term(layout: Layout) -> Term:
     """Tensor-parallel collectives of a layer, of the embedding (first) and of the head (last)."""
     group, states = layout.tensor_group, hidden_bytes(layout)
@@ -101,30 +99,18 @@ def _hidden_gather(layout: Layout) -> Floats:
     return seconds(layout, "all_gather", hidden_bytes(layout), layout.tensor_group)
 
 
-@once
-def exchange_seconds(layout: Layout) -> Floats:
-    """Dispatch and combine of a layer, both passes, (n, kinds): the slower between and inside islands."""
-    group = layout.expert_group
-    inner = Group(np.minimum(group.size, group.per_island), group.per_island, np.zeros_like(group.level))
-    columns = []
-    for block in layout.blocks:
-        copies = seconds(layout, "all_to_all", dispatched_bytes(layout, block, group.size), inner)
-        away = seconds(layout, "all_to_all", dispatched_bytes(layout, block, group.islands), group)
-        columns.append(np.where(group.islands > 1, np.maximum(copies, away), copies))
-    return 4.0 * _kinds(columns)
-
-
 def expert_term(layout: Layout, work: LayerSeconds) -> Term:
     """Dispatch and combine, forward and backward.
 
     Beside the compute of another micro-batch what slows or outlasts it shows, else the law's share of it.
+    What the ranks of an expert's cut gather shows whole: it stands between exchange and products.
     """
     if not has_experts(layout):
         return Term("expert_comm", "chunk", _EXPERT, {})
     whole = exchange_seconds(layout)
     hidden = stack_has(layout, "exchange_overlapped", True)[:, None]
     beside_work = beside(work.forward + work.backward, whole)
-    layer = np.where(hidden, beside_work, law("expert_exposed") * whole)
+    layer = np.where(hidden, beside_work, law("expert_exposed") * whole) + gather_seconds(layout)
     part = again(layout, "expert")[:, None] * layer / 2.0
     return Term("expert_comm", "chunk", _EXPERT, ns(layer=layer, full=layer / 2.0, selective=part))
 
@@ -139,7 +125,7 @@ def paired_term(layout: Layout, work: LayerSeconds) -> Term:
     if not (paired.any() and has_experts(layout)):
         return Term("expert_comm", "chunk", _PAIRED, {})
     usual = expert_term(layout, work).coefficients["layer"] / 1e9
-    shown = beside(work.forward + work.backward, exchange_seconds(layout))
+    shown = beside(work.forward + work.backward, exchange_seconds(layout)) + gather_seconds(layout)
     hidden = np.where(paired[:, None], np.minimum(shown - usual, 0.0), 0.0)
     return Term("expert_comm", "chunk", _PAIRED, ns(layer=hidden))
 

@@ -8,12 +8,12 @@ from numpy.typing import ArrayLike
 from ..models.transformer import Block
 from .activations import again
 from .columns import Bools, Floats, Ints
-from .context import ACTIVATION_BYTES, context_traffic
-from .experts import imbalance
+from .context import context_traffic
+from .dispatch import exchange_group, exchanged_bytes, hidden_bytes
+from .experts import folded
 from .held import Held
 from .layout import Group, Layout
 from .once import once
-from .stacks import stack_has
 from .states import cut_weights, has_secondary, per_parameter, portion_bytes, sharding
 from .terms import Note, Term, ceil
 
@@ -23,7 +23,16 @@ _TENSOR = Note(
     "P",
 )
 _PIPE = Note("2 x 2 T h / t a boundary", "arXiv 2104.04473 section 4.1", "P")
-_EXPERT = Note("4 x 2 T k h (e-1)/e a layer; between islands once an island", "Megatron Core MoE docs", "D")
+_EXPERT = Note(
+    "4 x 2 T k h / t (e-1)/e a layer; between islands once an island",
+    "Megatron Core, moe/token_dispatcher.py",
+    "D",
+)
+_EXPERT_CUT = Note(
+    "4 x 2 T k h / t (e_t-1) a layer: copies gathered, sums scattered, both passes",
+    "Megatron Core, moe/token_dispatcher.py",
+    "D",
+)
 _REPLICA = Note("2 b_g N / d (r-1)/r once a step", "arXiv 2304.11277 section 3.2.2", "P")
 _DATA = Note(
     "(b_g + b_w) N (n-1)/n once, or every micro-batch where sharded: weights twice, embedding and head once",
@@ -39,37 +48,14 @@ _SECONDARY = Note(
 )
 
 
-def hidden_bytes(layout: Layout) -> Floats:
-    """S = 2 T h: hidden states of a micro-batch, whole."""
-    return ACTIVATION_BYTES * layout.tokens * layout.transformer.hidden_size
-
-
 def tensor_pairs(layout: Layout, block: Block) -> Floats:
     """All-gather + reduce-scatter pairs of a layer's forward: attention and feed-forward.
 
-    Routed experts need none where each rank keeps its own tokens (expert_tensor_parallel 1).
+    Routed experts need none where each rank routes its own tokens: in a grid of their own, or not cut.
     """
     forward = block.feed_forward
-    own = (forward.experts > 0) & (layout.strategies.expert_tensor_parallel == 1)
+    own = (forward.experts > 0) & (folded(layout) | (layout.strategies.expert_tensor_parallel == 1))
     return np.where(own, 2.0 if forward.shared_width else 1.0, 2.0)
-
-
-def dispatched_bytes(layout: Layout, block: Block, places: Ints) -> Floats:
-    """What one rank sends to experts in one all-to-all, whole payload: 2 T h x imbalance for each copy.
-
-    NCCL's all-to-all sends k copies. DeepEP and HybridEP send one to each of i places (cards, or islands)
-    that hold experts of the token, i (1 - (1 - 1/i)^k) in the mean.
-    """
-    forward = block.feed_forward
-    s = layout.strategies
-    if not forward.experts:
-        return np.zeros(len(s))
-    grid = s.expert_tensor_parallel / layout.tensor
-    chosen = forward.experts_per_token
-    met = places * (1.0 - (1.0 - 1.0 / np.maximum(places, 2)) ** chosen)
-    copies = np.where(stack_has(layout, "exchange", "alltoall"), float(chosen), met) * imbalance(layout)
-    found: Floats = hidden_bytes(layout) * copies * grid
-    return found
 
 
 def boundary_bytes(layout: Layout) -> Floats:
@@ -138,17 +124,13 @@ def passes_of(zero: Ints, weights: Bools, gradients: Bools) -> tuple[Floats, Flo
 def traffic_terms(layout: Layout) -> dict[str, tuple[list[Term], Group]]:
     """Bytes a card sends, by axis: terms per chunk and micro-batch or per step, and the group."""
     s = layout.strategies
-    tensor, expert = layout.tensor_group, layout.expert_group
+    tensor = layout.tensor_group
     states = hidden_bytes(layout)
     pairs = np.stack([tensor_pairs(layout, block) for block in layout.blocks], axis=1)
     per_pass = 2.0 * states * tensor.ring_share
     tensor_layer = 2.0 * pairs * per_pass[:, None]
-    islands = expert.islands
-    places = np.where(islands > 1, islands, expert.size)
-    routed = np.stack([dispatched_bytes(layout, block, places) for block in layout.blocks], axis=1)
     repeated = again(layout, "expert")[:, None]
-    sent = np.where(islands > 1, 1.0 - 1.0 / islands, expert.ring_share)
-    routed = 4.0 * routed * sent[:, None]
+    to_experts, among_cut = exchanged_bytes(layout)
     piped = np.where(s.pipeline_parallel > 1, 2.0 * boundary_bytes(layout), 0.0)
     return {
         "tensor": (
@@ -167,24 +149,21 @@ def traffic_terms(layout: Layout) -> dict[str, tuple[list[Term], Group]]:
             tensor,
         ),
         **context_traffic(layout),
-        "expert": (
-            [
-                _bytes(
-                    "expert",
-                    "chunk",
-                    _EXPERT,
-                    layer=routed,
-                    full=routed / 2,
-                    selective=repeated * routed / 2,
-                )
-            ],
-            expert,
+        "expert": ([_routed("expert", _EXPERT, to_experts, repeated)], exchange_group(layout)),
+        "expert_tensor": (
+            [_routed("expert_tensor", _EXPERT_CUT, among_cut, repeated)],
+            layout.expert_tensor_group,
         ),
         "pipeline": ([_bytes("pipeline", "chunk", _PIPE, fixed=piped)], layout.pipe_group),
         "data": (_data_terms(layout), layout.shard_group),
         "secondary": (_secondary_terms(layout), layout.secondary_group),
         "replica": ([_replica_term(layout)], layout.replica_group),
     }
+
+
+def _routed(name: str, note: Note, layer: Floats, repeated: Floats) -> Term:
+    """Bytes of a layer's exchange with its experts, half of them in the forward that recompute repeats."""
+    return _bytes(name, "chunk", note, layer=layer, full=layer / 2, selective=repeated * layer / 2)
 
 
 def _replica_term(layout: Layout) -> Term:

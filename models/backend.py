@@ -70,6 +70,9 @@ class Backend(Listed):
     gradients_resident: bool
     """Gradients are alive through the forward pass even without accumulation."""
     sequence_parallel_pairs_with_tensor: bool
+    folds_experts: bool = False
+    """Experts lie over the ranks of a stage in a grid of their own, whatever tensor_parallel is; else they
+    are cut as the rest of a layer."""
     vocab_multiple: int
     """The vocabulary is padded to a multiple of this times tensor_parallel."""
     recipes: dict[Precision, dict[GradientDtype, str]]
@@ -110,6 +113,10 @@ class Backend(Listed):
     def knows(self, model: Transformer) -> bool:
         """Whether launch files can describe the layers of `model`."""
         return self.families is None or model.family in self.families
+
+    def runs(self, axis: str, value: int) -> bool:
+        """Whether it can run this degree of an axis at all."""
+        return all(value in limit.values for limit in self.limits if limit.axis == axis)
 
     def stages_of(self, optimizer: Optimizer) -> tuple[int, ...]:
         """ZeRO stages that run with an optimizer."""
