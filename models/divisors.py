@@ -13,7 +13,7 @@ from .transformer import Block, FeedForward, Transformer
 Axis = Literal[
     "tensor_parallel", "expert_parallel", "expert_tensor_parallel", "pipeline_parallel", "precision"
 ]
-CutAxis = Literal["tensor_parallel", "expert_parallel"]
+CutAxis = Literal["tensor_parallel", "expert_parallel", "expert_tensor_parallel"]
 
 EIGHT_BIT = {"fp8": 16, "mxfp8": 32}
 """Sizes of an 8-bit product are multiples of this (Transformer Engine, torchao: rows of 16 bytes; a block

@@ -40,8 +40,8 @@ from ..plans.report import (
     time_report,
     traffic_report,
 )
+from . import exchanges, grids
 from .engine import solver_version
-from .exchanges import left_aside
 from .judge import judge
 from .notices import notices
 from .outcome import Found, Outcome
@@ -75,7 +75,7 @@ def proof(request: Request, outcome: Outcome, found: Found) -> Proof:
         if outcome.proved
         else f"stopped before the end; nothing is faster than {seconds(bound)} s"
     )
-    aside = left_aside(request)
+    asides = (exchanges.left_aside(request), grids.left_aside(request))
     return Proof(
         bound_seconds=seconds(bound),
         gap=round(gap, 6),
@@ -84,7 +84,7 @@ def proof(request: Request, outcome: Outcome, found: Found) -> Proof:
         leaves_solved=tally.leaves,
         master_solves=tally.masters,
         deterministic_time=round(tally.deterministic_time, 6),
-        statement=f"{words}; {aside}" if aside else words,
+        statement="; ".join([words, *filter(None, asides)]),
     )
 
 

@@ -16,6 +16,7 @@ from ..models.transformer import Transformer
 from ..plans import Request
 from .drives import drives_hold
 from .exchanges import offered
+from .grids import Experts
 from .overlapping import overlapping
 from .software import Software
 
@@ -41,10 +42,7 @@ def _allowed(values: Sequence[int], chosen: tuple[int, ...] | None) -> list[int]
 
 def _axis(known: Backend, axis: str, values: Sequence[int], chosen: tuple[int, ...] | None) -> list[int]:
     """`values` of an axis that backend and request allow."""
-    for limit in known.limits:
-        if limit.axis == axis:
-            values = [value for value in values if value in limit.values]
-    return _allowed(values, chosen)
+    return _allowed([value for value in values if known.runs(axis, value)], chosen)
 
 
 def _trained_with(request: Request, known: Backend, axis: str, values: Sequence[int]) -> list[int]:
@@ -56,8 +54,7 @@ def _trained_with(request: Request, known: Backend, axis: str, values: Sequence[
 def cores(request: Request, known: Backend) -> Iterator[Core]:
     """Degrees that divide what they must and use every card."""
     choose, model, world = request.choose, request.model, request.cluster.gpus
-    sequence = request.training.sequence_length
-    experts = model.kinds[0].feed_forward.experts or max(k.feed_forward.experts for k in model.kinds)
+    sequence, experts = request.training.sequence_length, Experts.of(request, known)
     tensors = _trained_with(request, known, "tensor_parallel", legal_degrees(model, "tensor_parallel"))
     for t in _axis(known, "tensor_parallel", tensors, choose.tensor_parallel):
         if world % t or (t > 1 and not _cuts(known, model, t)):
@@ -70,7 +67,7 @@ def cores(request: Request, known: Backend) -> Iterator[Core]:
                 data = world // (t * c * p)
                 if request.training.global_batch_size % data or not _allowed([data], choose.data_parallel):
                     continue
-                for e, et in _expert_grids(request, known, experts, t, data * c * t):
+                for e, et in experts.grids(t, data * c * t):
                     yield Core(t, c, p, data, e, et)
 
 
@@ -78,27 +75,6 @@ def _cuts(known: Backend, model: Transformer, tensor: int) -> bool:
     """Whether the backend can cut this model's tensors into so many parts."""
     fits = not known.vocab_divides or model.vocab_size % tensor == 0
     return fits and known.cuts_tensors_of(model)
-
-
-def _expert_grids(
-    request: Request, known: Backend, experts: int, tensor: int, ranks: int
-) -> Iterator[tuple[int, int]]:
-    """(expert_parallel, expert_tensor_parallel) that lie evenly on the `ranks` of a stage."""
-    choose = request.choose
-    if not experts:
-        if _allowed([1], choose.expert_parallel) and _allowed([1], choose.expert_tensor_parallel):
-            yield 1, 1
-        return
-    degrees = _axis(
-        known, "expert_parallel", legal_degrees(request.model, "expert_parallel"), choose.expert_parallel
-    )
-    for et in _allowed(sorted({1, tensor}), choose.expert_tensor_parallel):
-        widths = [kind.feed_forward.width for kind in request.model.kinds if kind.feed_forward.experts]
-        for e in degrees:
-            if ranks % (e * et) == 0 and all(width % et == 0 for width in widths):
-                if known.weights_sharded_from_stage <= 3 and et != tensor:
-                    continue
-                yield e, et
 
 
 class Stage(NamedTuple):

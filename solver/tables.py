@@ -15,6 +15,7 @@ from ..inputs.record import dataclass
 from ..plans import Request
 from .coefficients import Coefficients
 from .cuts import obeying
+from .grids import every_cut
 from .lower import ShapeBounds, shape_bounds, time_bound
 from .room import with_room
 from .space import Space, space
@@ -121,4 +122,5 @@ def _cards(request: Request) -> tuple[Any, ...]:
 
 
 def _job(request: Request) -> tuple[Any, ...]:
-    return request.model, request.training, request.choose.model_copy(update={"rules": ()})
+    choose = request.choose.model_copy(update={"rules": ()})
+    return request.model, request.training, choose, every_cut(request)

@@ -18,6 +18,7 @@ RULES = (
     "1 <= micro_batch_size < 4",
     "data_parallel // tensor_parallel != 1",
     "sequence_parallel + zero_stage * 2 > 1",
+    "expert_parallel <= expert_tensor_parallel * 2",
 )
 """Rules on two knobs or more, of every operator."""
 

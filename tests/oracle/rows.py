@@ -316,7 +316,7 @@ def _whole_blocks(request: Request, precision: str, cut: Degrees, sequences: int
 
 
 def _with_experts(request: Request, known: Backend, cut: tuple[int, int, int, int]) -> Iterator[Degrees]:
-    """Whole experts on each rank, whose columns are cut like the dense layers' or not at all.
+    """Equally many whole experts on each rank, each cut into equal columns over some ranks.
 
     Sharded data parallel wraps a module on the ranks of its tensor mesh, so there experts are cut as
     the rest; elsewhere experts lie freely over the ranks of a stage, but must fill them.
@@ -324,8 +324,9 @@ def _with_experts(request: Request, known: Backend, cut: tuple[int, int, int, in
     t, c, p, d = cut
     routed = [run.block.feed_forward for run in request.model.runs if run.block.feed_forward.experts]
     own_grid = known.name == "megatron"
+    legal = []
     for e in range(1, d * c * t + 1):
-        for et in {1, t}:
+        for et in range(1, d * c * t + 1):
             if not routed and (e, et) != (1, 1):
                 continue
             if routed and not own_grid and et != t:
@@ -335,7 +336,23 @@ def _with_experts(request: Request, known: Backend, cut: tuple[int, int, int, in
             if not (wished(request, "expert_parallel", e) and wished(request, "expert_tensor_parallel", et)):
                 continue
             if _runs(known, "expert_parallel", e):
-                yield from (Degrees(t, c, *way, p, d, e, et) for way in _exchanges(request, known.name, t, c))
+                legal.append((e, et))
+    for e, et in legal:
+        if not own_grid or _cut_of_use(request, legal, e, et):
+            yield from (Degrees(t, c, *way, p, d, e, et) for way in _exchanges(request, known.name, t, c))
+
+
+def _cut_of_use(request: Request, legal: list[tuple[int, int]], e: int, et: int) -> bool:
+    """Unasked an expert is cut inside an island only, and where no more whole experts lie on as many ranks.
+
+    Or where none are apart, so that no token travels to another's experts.
+    """
+    told = " ".join(request.choose.rules)
+    if request.choose.expert_tensor_parallel or "expert_parallel" in told or "expert_tensor_parallel" in told:
+        return True
+    island = request.cluster.tiers().tiers[0].cards
+    rivals = [whole for whole, cut in legal if whole * cut == e * et and cut <= island]
+    return et <= island and (e == 1 or e == max(rivals))
 
 
 def _shards(

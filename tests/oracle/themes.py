@@ -120,13 +120,19 @@ def exchanged(rng: Random) -> dict[str, Any]:
     return asked(rng, transformer, (rng.choice(CARDS), 4, rng.choice((1, 2))), (2, 4), choose)
 
 
+CUTS: tuple[tuple[list[int] | None, list[int] | None], ...] = (
+    ([2], [2]), ([1], [2, 4]), ([2], [1, 2, 4]), ([2], None), ([1, 2], None), (None, [1]), (None, None),
+)  # fmt: skip
+"""Tensor parallel of the rest and of experts; None: free."""
+
+
 def routing(rng: Random) -> dict[str, Any]:
     """Experts over cards, with tensor parallel beside or across them."""
     transformer = experts(rng, rng.randint(2, 5))
-    across, cut = rng.choice((([2], [2]), ([2], [2]), ([2], None), ([1, 2], None), (None, [1]), (None, None)))
+    across, cut = rng.choice(CUTS)
     choose: dict[str, Any] = {
         "backend": "megatron",
-        "expert_parallel": rng.choice(([2], [2], [1, 2], [2, 4], None)),
+        "expert_parallel": rng.choice(([2], [2], [1, 2], [2, 4], None, None)),
         "tensor_parallel": across,
         "expert_tensor_parallel": cut,
         "pipeline_parallel": rng.choice(([1], [2], [1, 2])),
