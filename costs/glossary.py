@@ -43,6 +43,7 @@ _ULYSSES = {
     **_SHARDED, "backend": "megatron", "context_parallel": 8, "context_parallel_kind": "ulysses",
     "ulysses_group_size": 8,
 }  # fmt: skip
+_CUT_EXPERTS = {**_SHARDED, "backend": "megatron", "expert_parallel": 4, "expert_tensor_parallel": 2}
 _SECOND = {"backend": "deepspeed", "zero_stage": 3, "secondary_shard_group_size": 4}
 OTHERS = (
     Example("llama-3.1-8b", "TP 8 of Megatron", _TENSOR),
@@ -50,6 +51,7 @@ OTHERS = (
     Example("llama-3.1-8b", "CP 8 of Megatron", {**_SHARDED, "backend": "megatron", "context_parallel": 8}),
     Example("llama-3.1-8b", "CP 8 of Megatron by Ulysses", _ULYSSES),
     Example("mixtral-8x7b", "EP 8 of Megatron", {**_SHARDED, "backend": "megatron", "expert_parallel": 8}),
+    Example("mixtral-8x7b", "EP 4 of Megatron, each expert over 2 cards", _CUT_EXPERTS),
     Example("llama-3.1-8b", "ZeRO-3 of DeepSpeed, states in host memory", _OFFLOADED),
     Example("llama-3.1-8b", "ZeRO-3 of DeepSpeed, a second copy over each 4 cards", _SECOND),
     Example("llama-3.1-8b", "ZeRO-2 of DeepSpeed", {"backend": "deepspeed", "zero_stage": 2}),

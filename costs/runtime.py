@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from .columns import Floats, Ints
+from .experts import folded
 from .law import law
 from .layout import Layout
 from .moments import MOMENTS, Alive
@@ -26,11 +27,12 @@ _FRAGMENTATION = Note(
 
 
 def runtime_terms(layout: Layout) -> list[Alive]:
-    """CUDA context, kernels and NCCL groups: [t>1] + [d>1] + 2 [p>1] + [t>1 and p>1]."""
+    """CUDA context, kernels and NCCL groups: [t>1] + [d>1] + 2 [p>1] + [t>1 and p>1] + [e_t>1]."""
     s = layout.strategies
     t, p = s.tensor_parallel > 1, s.pipeline_parallel > 1
     d = layout.data_ranks > 1
-    groups = t.astype(np.int64) + d + 2 * p.astype(np.int64) + (t & p)
+    cut = folded(layout) & (s.expert_tensor_parallel > 1)
+    groups = t.astype(np.int64) + d + 2 * p.astype(np.int64) + (t & p) + cut
     alone = ~(t | p | d)
     size = np.where(
         alone, law("runtime_alone_bytes"), law("runtime_bytes") + groups * law("runtime_group_bytes")

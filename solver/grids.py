@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from ..costs.uplink import WITHIN
+from ..hardware import Cluster
 from ..inputs.record import dataclass
 from ..models.backend import Backend, backend
 from ..models.divisors import CutAxis, legal_degrees
@@ -25,9 +27,9 @@ def grids(spread: tuple[int, ...], cut: tuple[int, ...], ranks: int) -> tuple[tu
 
 @lru_cache(maxsize=4096)
 def least_cut(
-    spread: tuple[int, ...], cut: tuple[int, ...], ranks: int, island: int
+    spread: tuple[int, ...], cut: tuple[int, ...], ranks: int, machine: int
 ) -> tuple[tuple[int, int], ...]:
-    """Of `grids` those cut inside an island, and of equal sizes the ones of most and of no spread.
+    """Of `grids` those cut inside a machine, and of equal sizes the ones of most and of no spread.
 
     The same ranks hold the same bytes of experts either way. Cut less, each copy of a token goes to one rank
     in place of several, and products are wider; with no spread there is no all-to-all and its buffers.
@@ -35,7 +37,7 @@ def least_cut(
     >>> least_cut((1, 2, 4), (1, 2, 4, 8), 8, 4)
     ((1, 1), (2, 1), (4, 1), (1, 2), (4, 2), (1, 4))
     """
-    inside = grids(spread, tuple(size for size in cut if size <= island), ranks)
+    inside = grids(spread, tuple(size for size in cut if size <= machine), ranks)
     most: dict[int, int] = {}
     for e, et in inside:
         most[e * et] = max(most.get(e * et, 1), e)
@@ -48,8 +50,8 @@ class Experts:
 
     spread: tuple[int, ...]
     cut: tuple[int, ...]
-    island: int
-    """Cards inside which an expert may be cut unasked; 0: every grid is searched."""
+    machine: int
+    """Cards joined inside a machine, or an NVLink domain, over which an expert may be cut unasked; 0: all."""
     with_tensor: bool
     """Experts are cut as the rest of a layer."""
 
@@ -64,15 +66,21 @@ class Experts:
         )
         routed = any(kind.feed_forward.experts for kind in model.kinds)
         asked = every_cut(request) or not known.folds_experts
-        island = 0 if asked else int(request.cluster.tiers().tiers[0].cards)
-        return cls(spread, cut, island, routed and not known.folds_experts)
+        machine = 0 if asked else _together(request.cluster)
+        return cls(spread, cut, machine, routed and not known.folds_experts)
 
     def grids(self, tensor: int, ranks: int) -> tuple[tuple[int, int], ...]:
         """(expert_parallel, expert_tensor_parallel) over the `ranks` of a stage."""
-        if self.island:
-            return least_cut(self.spread, self.cut, ranks, self.island)
+        if self.machine:
+            return least_cut(self.spread, self.cut, ranks, self.machine)
         cut = tuple(n for n in self.cut if n == tensor) if self.with_tensor else self.cut
         return grids(self.spread, cut, ranks)
+
+
+def _together(cluster: Cluster) -> int:
+    """Cards of the largest group that no network card parts."""
+    tiers = cluster.tiers().tiers
+    return max(int(tier.cards) for tier in tiers if tier.name in WITHIN or tier is tiers[0])
 
 
 def every_cut(request: Request) -> bool:
@@ -90,6 +98,6 @@ def left_aside(request: Request) -> str:
         return ""
     cuts = [size for size in legal_degrees(model, "expert_tensor_parallel") if size <= request.cluster.gpus]
     return (
-        "experts are cut over cards of an island only, and no more than a grid of that size needs; "
+        "experts are cut over cards of a machine only, and no more than a grid of that size needs; "
         f"--set expert_tensor_parallel={','.join(map(str, cuts))} searches all"
     )

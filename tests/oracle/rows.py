@@ -343,16 +343,17 @@ def _with_experts(request: Request, known: Backend, cut: tuple[int, int, int, in
 
 
 def _cut_of_use(request: Request, legal: list[tuple[int, int]], e: int, et: int) -> bool:
-    """Unasked an expert is cut inside an island only, and where no more whole experts lie on as many ranks.
+    """Unasked an expert is cut inside a machine only, and where no more whole experts lie on as many ranks.
 
     Or where none are apart, so that no token travels to another's experts.
     """
     told = " ".join(request.choose.rules)
     if request.choose.expert_tensor_parallel or "expert_parallel" in told or "expert_tensor_parallel" in told:
         return True
-    island = request.cluster.tiers().tiers[0].cards
-    rivals = [whole for whole, cut in legal if whole * cut == e * et and cut <= island]
-    return et <= island and (e == 1 or e == max(rivals))
+    node = request.cluster.node
+    machine = min(max(node.gpus, node.island_size), request.cluster.gpus)
+    rivals = [whole for whole, cut in legal if whole * cut == e * et and cut <= machine]
+    return et <= machine and (e == 1 or e == max(rivals))
 
 
 def _shards(
