@@ -96,7 +96,8 @@ def left_aside(request: Request) -> str:
     routed = any(kind.feed_forward.experts for kind in model.kinds)
     if every_cut(request) or not (folds and routed) or request.cluster.gpus < 4:
         return ""
-    cuts = [size for size in legal_degrees(model, "expert_tensor_parallel") if size <= request.cluster.gpus]
+    cards = request.cluster.gpus
+    cuts = [size for size in legal_degrees(model, "expert_tensor_parallel") if cards % size == 0]
     return (
         "experts are cut over cards of a machine only, and no more than a grid of that size needs; "
         f"--set expert_tensor_parallel={','.join(map(str, cuts))} searches all"

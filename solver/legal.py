@@ -67,6 +67,10 @@ def _axes(request: Request, known: Backend, strategy: Strategy) -> Iterator[Brea
     if strategy.context_parallel > 1 and strategy.context_parallel_kind not in known.context_kinds:
         reason = known.because["context_parallel_kind"]
         yield Breach(rule="context_parallel_kind", reason=reason, origin=f"backend {known.name}")
+    routed = any(kind.feed_forward.experts for kind in request.model.kinds)
+    if routed and not known.folds_experts and strategy.expert_tensor_parallel != strategy.tensor_parallel:
+        reason = f"{known.name} cuts experts as the rest of a layer, over {strategy.tensor_parallel} ranks"
+        yield Breach(rule="expert_tensor_parallel", reason=reason, origin=f"backend {known.name}")
     yield from _software(request, known, strategy)
     yield from _way(request, known, strategy)
     if known.recipe(strategy.precision, strategy.gradient_dtype, request.training) is None:

@@ -148,7 +148,7 @@ def _megatron(dice: random.Random, model: Transformer) -> Strategy:
         sequence_parallel=tensor > 1,
         **_exchange(dice, model, tensor),
         expert_parallel=dice.choice([1, 2, 4, 8]) if routed else 1,
-        expert_tensor_parallel=dice.choice([1, 1, 2]) if routed else 1,
+        expert_tensor_parallel=dice.choice([1, 1, 2, 4]) if routed else 1,
         virtual_pipeline=chunks if stages > 1 else 1,
         rank_order=dice.choice(["tp-cp-dp-pp", "tp-cp-pp-dp"]) if stages > 1 else "tp-cp-dp-pp",
         precision=precision,
