@@ -34,6 +34,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 COUNT = 2000
 ROUTES = 60
+EXCHANGING = 20
+"""One request in so many asks for several ways to exchange a sequence."""
+
 PRINTED = 100
 
 
@@ -101,24 +104,31 @@ def agreeing(most: int) -> Iterator[tuple[int, Routes]]:
             yield seed - 1, some
 
 
+def asked_of(count: int) -> Iterator[tuple[str, Request]]:
+    """`count` requests by name: every objective and theme in turn, each twentieth for several exchanges."""
+    from oracle.requests import exchanging, varied  # type: ignore[import-not-found, unused-ignore]
+
+    for seed in range(count):
+        several = seed % EXCHANGING == EXCHANGING - 1
+        yield f"{'exchanging' if several else 'varied'} {seed}", (exchanging if several else varied)(seed)
+
+
 def measure(count: int, most: int) -> dict[str, Any]:
     """Counts, differences by seed, the coverage line, and rows on which the routes disagree."""
     from oracle.coverage import Coverage  # type: ignore[import-not-found, unused-ignore]
-    from oracle.requests import varied  # type: ignore[import-not-found, unused-ignore]
 
     coverage, wrong, leaves, started = Coverage(), {}, 0, process_time()
     asked_for: Counter[str] = Counter()
-    for seed in range(count):
-        asked = varied(seed)
+    for done, (name, asked) in enumerate(asked_of(count), start=1):
         asked_for.update(_kinds(asked))
         differences, outcome, answer = compared(asked)
         if differences:
-            wrong[seed] = differences
+            wrong[name] = differences
         strategy = outcome.best.strategy if outcome.best else None
         coverage.add(asked, strategy, answer.tried)
         leaves = max(leaves, outcome.tally.leaves)
-        if seed % PRINTED == PRINTED - 1:
-            print(f"{seed + 1} requests, {len(wrong)} differ", file=sys.stderr)
+        if done % PRINTED == 0:
+            print(f"{done} requests, {len(wrong)} differ", file=sys.stderr)
     agreed = list(agreeing(most))
     apart = {seed: vars(one) for seed, one in agreed if len(set(vars(one).values())) > 1}
     return {
@@ -150,7 +160,7 @@ def text(found: dict[str, Any]) -> str:
     """The result in lines."""
     lines = [
         f"{found['requests']} requests: {found['differ']} differ from the exhaustive search",
-        *(f"  seed {seed}: {'; '.join(words)}" for seed, words in found["differences"].items()),
+        *(f"  {name}: {'; '.join(words)}" for name, words in found["differences"].items()),
         f"asked for: {', '.join(f'{name} {count}' for name, count in found['asked_for'].items())}",
         found["coverage"],
         f"{found['rows_by_four_routes']} rows ({found['feasible_rows']} feasible) by four routes: "

@@ -7,7 +7,7 @@ from random import Random
 from shardwise.plans import Request
 
 from .machines import binding
-from .themes import THEMES
+from .themes import THEMES, crowded
 
 RULES = (
     "tensor_parallel * pipeline_parallel <= 4",
@@ -40,6 +40,16 @@ def request(seed: int) -> Request:
     if rng.random() < 0.15:
         fields["limits"]["tensor_parallel_within"] = rng.choice(("island", "node", "leaf"))
     return binding(rng, Request(**fields))
+
+
+def exchanging(seed: int) -> Request:
+    """A request for several ways to exchange a sequence, on cards so small that they differ in what fits.
+
+    >>> len(exchanging(1).choose.context_parallel_kind) > 1
+    True
+    """
+    rng = Random(seed)
+    return binding(rng, Request(**crowded(rng)))
 
 
 OBJECTIVES = ("step_seconds", "usd_per_token", "gpus")

@@ -120,6 +120,15 @@ def exchanged(rng: Random) -> dict[str, Any]:
     return asked(rng, transformer, (rng.choice(CARDS), 4, rng.choice((1, 2))), (2, 4), choose)
 
 
+def crowded(rng: Random) -> dict[str, Any]:
+    """Several ways to exchange a sequence over two cards or four, many micro-batches to choose from."""
+    fields = exchanged(rng)
+    kinds = rng.choice((["all_gather", "ulysses"], ["ring", "all_gather", "ulysses"]))
+    fields["choose"] |= {"context_parallel_kind": kinds, "context_parallel": [2, 4]}
+    size = {"global_batch_size": rng.choice((8, 16)), "sequence_length": rng.choice((4096, 8192, 16384))}
+    return fields | {"training": fields["training"].model_copy(update=size)}
+
+
 CUTS: tuple[tuple[list[int] | None, list[int] | None], ...] = (
     ([2], [2]), ([1], [2, 4]), ([2], [1, 2, 4]), ([2], None), ([1, 2], None), (None, [1]), (None, None),
 )  # fmt: skip
