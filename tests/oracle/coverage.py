@@ -15,7 +15,7 @@ WANTED: dict[str, tuple[object, ...]] = {
     "pipeline_parallel": (1, 2, 4),
     "context_parallel": (1, 2),
     "expert_parallel": (1, 2),
-    "expert_tensor_parallel": (1, 2, 4),
+    "expert_tensor_parallel": (1, 2),
     "virtual_pipeline": (1, 2),
     "micro_batch_size": (1, 2, 4),
     "recompute": ("none", "selective", "full"),
