@@ -11,7 +11,7 @@ from ..inputs.listed import Listed
 from ..inputs.record import dataclass
 from ..models.mixers import Mixing
 from ..models.transformer import Block
-from .columns import Floats, Ints
+from .columns import Floats, Ints, distinct
 from .context import context_buffers
 from .law import law
 from .layout import Layout
@@ -154,10 +154,12 @@ def _per_set(layout: Layout, block: Block, sets: Ints) -> Floats:
     grid = layout.strategies.expert_tensor_parallel / t
     sequence, hidden = layout.training.sequence_length, layout.transformer.hidden_size
     needed = Needed.of(layout.training, layout.transformer, block)
+    used, every = distinct(sets), tuple(saved_sets())
+    names = [every[place] for place in used.tolist()]
     table = np.array(
-        [saved_bytes(block, hidden, name, sequence, _kept(layout, name, needed)) for name in saved_sets()]
-    )
-    unsplit, split, dispatched = (column[sets] for column in table.T)
+        [saved_bytes(block, hidden, name, sequence, _kept(layout, name, needed)) for name in names]
+    ).reshape(-1, 3)
+    unsplit, split, dispatched = table[np.searchsorted(used, sets)].transpose(2, 0, 1)
     each = unsplit / layout.split_tokens + split / t + dispatched * grid
     found: Floats = each * layout.tokens * layout.element_bytes / 2.0
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
 
@@ -64,10 +64,19 @@ def fixed_recipe_of(layout: Layout, row: int, quantised: bool) -> Recipe | None:
 def per_parameter(layout: Layout, field: str) -> Floats:
     """`field` of the byte recipe of each row's trained parameters, bytes each; 0 where there is none."""
     s = layout.strategies
-    found: Floats = _recipes(layout.training, field)[s.backend, s.precision, s.gradient_dtype]
-    for place, recipes in enumerate(of_stacks("recipes")):
-        for word, own in recipes.items():
-            found[(s.software_stack == place) & s.is_("precision", word)] = getattr(recipe(own), field)
+    usual = _recipes(layout.training, field)[s.backend, s.precision, s.gradient_dtype]
+    own = _own_recipes(field)[s.software_stack, s.precision]
+    return np.where(np.isnan(own), usual, own)
+
+
+@cache
+def _own_recipes(field: str) -> Floats:
+    """A field of the recipes that stacks have of their own, by precision; NaN where they have none."""
+    recipes = of_stacks("recipes")
+    found = np.full((len(recipes), len(PRECISIONS)), np.nan)
+    for place, names in enumerate(recipes):
+        for precision, name in names.items():
+            found[place, PRECISIONS.index(precision)] = getattr(recipe(name), field)
     return found
 
 
