@@ -16,6 +16,7 @@ from .layout import Layout
 from .moments import AFTER, MOMENTS, PASSES, Alive, absent
 from .once import once
 from .portion import Portion
+from .replicated import replicated_terms
 from .stacks import of_stacks, stack_has
 from .states import kinds_total, per_parameter, portion_bytes, whole_in_16_bits
 from .terms import Note, Term, kib
@@ -239,6 +240,7 @@ def buffer_terms(layout: Layout) -> list[Alive]:
     return [
         *_gather_terms(layout),
         *_unsharded_gradients(layout),
+        *replicated_terms(layout),
         *_pool_terms(layout),
         *_deepspeed_terms(layout),
         *_dequantised(layout),

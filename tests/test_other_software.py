@@ -148,6 +148,18 @@ def test_gathers_of_offloaded_shards_have_their_pool_too() -> None:
     assert term(here, "step", "stream_pools") == term(away, "step", "stream_pools") > 0
 
 
+def test_plain_data_parallel_holds_gradients_twice() -> None:
+    """Buckets of 4 N beside fp32 gradients and 2 N of copies in the passes; 16-bit weights need no copy."""
+    shards: dict[str, Any] = {"zero_stage": 0, "shard_group_size": 1, "reshard_after_forward": False}
+    mixed, pure = ledger(**shards), ledger({"master_weights": False}, **shards, gradient_dtype="bf16")
+    parameters = term(mixed, "step", "weights") / 4
+
+    assert term(mixed, "step", "buckets") == pytest.approx(4 * parameters, rel=1e-6)
+    assert term(mixed, "forward", "gathered_units") == pytest.approx(2 * parameters, rel=1e-6)
+    assert term(mixed, "step", "gathered_units") == term(pure, "forward", "gathered_units") == 0
+    assert term(pure, "step", "buckets") == term(pure, "step", "gradients") > 0
+
+
 def test_hugging_face_code_is_the_same_under_either_backend() -> None:
     """What its layers keep is a matter of the model code; FSDP with tensor parallel runs it uncompiled."""
     cut = backend("fsdp").stack_for(2)
