@@ -27,7 +27,7 @@ from .trial import constant, in_force
 DATA = Path(__file__).parent / "data"
 ROW_SPREAD = 0.06
 SOURCE_ROWS = 12
-"""A source counts as so many rows, each with an error of `ROW_SPREAD`."""
+"""A source counts as so many rows at most, each with an error of `ROW_SPREAD`."""
 
 
 def priors() -> dict[str, Any]:
@@ -42,7 +42,8 @@ def unknowns(stacks: Sequence[str]) -> list[Unknown]:
     for field, entry in data["stacks"].items():
         for index, kin in enumerate(entry["kin"]):
             for name in kin["of"]:
-                owners = (*heirs(name, field), *entry.get("also", {}).get(name, ()))
+                alike = (name, *entry.get("also", {}).get(name, ()))
+                owners = [heir for one in alike for heir in heirs(one, field)]
                 paths = tuple(f"stacks/{owner}/{field}" for owner in owners)
                 if any(owner in stacks for owner in owners):
                     prior = (entry["spread"], kin["center"], kin["spread"])
@@ -62,6 +63,13 @@ def _between(found: Unknown, entry: dict[str, Any]) -> Unknown:
     return replace(found, least=entry.get("least", 0.0), most=entry.get("most", float("inf")))
 
 
+def _trusted(run: Run) -> bool:
+    """Whether a run is fitted to: its notes do not call it doubtful, nor do the priors leave it out."""
+    record = run.job.record
+    told = {record.name, record.text("source")}
+    return "doubtful" not in record.notes and not told & set(priors()["left_out_of_fits"])
+
+
 @dataclass(frozen=True)
 class PublishedRows:
     """Runs with a measured time, each under its chosen reading."""
@@ -78,18 +86,21 @@ class PublishedRows:
         """The source of each row."""
         return np.array([run.job.record.text("source") for run in self.runs])
 
+    def of(self, source: str) -> PublishedRows:
+        """The rows of one source."""
+        return PublishedRows(tuple(run for run in self.runs if run.job.record.text("source") == source))
+
     @cached_property
     def weights(self) -> Array:
-        """Weight of each row: equal for sources but for those that the priors name, 0 where left out."""
+        """Weight of each row: a source's, shared by its rows; 0 where not trusted."""
         data = priors()
         names, counts = np.unique(self.sources, return_counts=True)
         rows = dict(zip(names.tolist(), counts.tolist(), strict=True))
         found = [
-            data["weights"].get(source, 1.0) * SOURCE_ROWS / rows[source] / ROW_SPREAD**2
+            data["weights"].get(source, 1.0) * min(SOURCE_ROWS / rows[source], 1.0) / ROW_SPREAD**2
             for source in self.sources.tolist()
         ]
-        kept = [run.job.record.name not in data["left_out_of_fits"] for run in self.runs]
-        weights: Array = np.array(found) * np.array(kept)
+        weights: Array = np.array(found) * np.array([_trusted(run) for run in self.runs])
         return weights
 
     @cached_property

@@ -14,9 +14,11 @@ from .adapter_work import adapter_seconds, dequantise_seconds
 from .attention import core_seconds
 from .columns import Floats, Ints
 from .context import ring_ranks
-from .experts import floor_seconds, imbalance, routed_bytes
+from .elementwise import memory_seconds
+from .experts import floor_seconds, imbalance
 from .law import law
 from .layout import Layout
+from .logits import loss_moved_bytes
 from .products import (
     Product,
     dense_products,
@@ -52,19 +54,6 @@ def feed_forward_seconds(layout: Layout, block: Block) -> Floats:
     if forward.shared_width:
         total += products_seconds(layout, dense_products(forward.shared_width, hidden, forward.matrices))
     return total
-
-
-def memory_seconds(layout: Layout, block: Block) -> Floats:
-    """Seconds of a forward's element-wise work: (20 h / split + (4 (q + kappa) + 6 f) / t) T / HBM.
-
-    With experts f is shared plus top-k widths, and `routed_bytes` move too.
-    """
-    attended = sum(mixer.query_width + mixer.kv_width for mixer in block.mixers)
-    forward = block.feed_forward
-    inner = float(forward.shared_width if forward.experts else forward.width)
-    split = 4.0 * attended + 6.0 * inner + routed_bytes(layout, block)
-    moved = 20.0 * layout.transformer.hidden_size / layout.split_tokens + split / layout.tensor
-    return moved * layout.tokens / memory_rate(layout)
 
 
 @dataclass(frozen=True)
@@ -154,12 +143,12 @@ def head_weight_seconds(layout: Layout) -> Floats:
 
 
 def head_seconds(layout: Layout) -> Floats:
-    """Seconds of head and loss, both passes of a micro-batch: three products (two frozen), 16 B an entry."""
+    """Seconds of head and loss, both passes of a micro-batch: three products (two frozen), M B an entry."""
     entries = layout.vocabulary / layout.tensor
     hidden = np.full_like(layout.tokens, layout.transformer.hidden_size)
     share = trained_shares(layout.training, layout.transformer).head
     products = (2.0 + share) * product_seconds(layout, layout.tokens, entries, hidden, linear=False)
-    moved = law("loss_traffic_bytes") * layout.tokens * entries / memory_rate(layout)
+    moved = loss_moved_bytes(layout) * layout.tokens * entries / memory_rate(layout)
     return products * stack_constant(layout, "gemm_factor") + moved
 
 

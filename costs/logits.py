@@ -1,4 +1,4 @@
-"""Logits and loss on the last stage."""
+"""Logits and loss on the last stage: bytes alive, and bytes moved."""
 
 from __future__ import annotations
 
@@ -33,6 +33,13 @@ def entries(layout: Layout) -> Floats:
     gathered = np.array([losses()[name].whole_vocabulary for name in WORDS["loss_kernel"]])
     share = np.where(gathered[layout.strategies.loss_kernel], 1.0, layout.tensor)
     return layout.tokens * layout.vocabulary / share
+
+
+def loss_moved_bytes(layout: Layout) -> Floats:
+    """Bytes per token and vocabulary entry that the loss reads and writes, both passes."""
+    moved = np.array([losses()[name].moved_bytes_per_entry for name in WORDS["loss_kernel"]])
+    found: Floats = moved[layout.strategies.loss_kernel]
+    return found
 
 
 def logits_terms(layout: Layout) -> list[Alive]:

@@ -34,13 +34,15 @@ class Recipe(Listed):
 
 @dataclass(frozen=True, kw_only=True)
 class Loss(Listed):
-    """A loss implementation: bytes per token and vocabulary entry at its worst instant."""
+    """A loss implementation: bytes per token and vocabulary entry, alive at its worst instant and moved."""
 
     name: str
     bytes_per_entry: Annotated[float, Field(ge=0)]
     tensor_parallel_bytes_per_entry: Annotated[float, Field(ge=0)]
     whole_vocabulary: bool = False
     """Whether logits are gathered before the loss: each tensor rank then holds every entry."""
+    moved_bytes_per_entry: Annotated[float, Field(ge=0)]
+    """What its kernels read and write, both passes together, the head's product apart."""
     source: str
 
 

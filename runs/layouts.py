@@ -1,12 +1,8 @@
 """The layouts a row may mean: one where all columns are given, a few where some are blank.
 
-Rules: data_parallel is cards / (tp pp cp). Blank `micro_batch_seqs` is 1, 2 or 4, but in pipelines of
-torchtitan the batch of a rank cut into as many as there are stages, its default; blank `vpp` with stages any
-whole number of chunks that divides the layers of a stage (more than 1 where the notes say "interleaved", what
-the schedule takes where framework or notes name one);
-blank `recompute` is none in runs of NVIDIA's recipes, else none, selective or full: of all these the fastest
-that fits is the row (`runs`). Blank `vpp` and `recompute` are a published recipe's where there is one
-(`recipes`). Blank `global_batch_seqs` is one micro-batch a rank. Blank `sp` is 1 from 2023
+Rules: data_parallel is cards / (tp pp cp). Blank `micro_batch_seqs`, `vpp` and
+`recompute` have several readings (`choices`), of which the fastest that fits is the row (`runs`).
+Blank `global_batch_seqs` is one micro-batch a rank. Blank `sp` is 1 from 2023
 on where tp > 1. Blank `zero_stage` is 3 (DeepSpeed, FSDP; 2 under DeepSpeed on one card, which has nothing to
 gather) or, under Megatron, 1 from 2023 on and 0 before.
 Blank `grad_accum_dtype` is the framework's default and blank `hsdp_replicas` 1; neither makes a row imputed.
@@ -18,29 +14,21 @@ printed without the expert ranks, or with the context ranks, are known by their 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from itertools import product
 
 from ..hardware import Cluster
 from ..inputs import InputError, shorten
 from ..inputs.record import dataclass
 from ..models import Strategy, Training, Transformer
-from ..models.schedule import Schedule, misfit, schedules
+from ..models.schedule import misfit
 from ..models.stack import stack
 from ..models.strategy import BackendName
 from .arithmetic import arithmetic_of
-from .recipes import Recipe
+from .choices import choices_of, schedule_named
 from .record import Record
 from .refusal import Refused
 from .software import Software, stated_zero_stage
 from .stages import held_layers, stage_layers, stages_of
 from .ways import RowWay, way_of_row
-
-MICRO_BATCHES = (1, 2, 4)
-RECOMPUTES = ("none", "selective", "full")
-MOST_CHUNKS = 12
-USUAL = ("none", "1f1b", "interleaved")
-"""Schedules that follow from the number of chunks."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +75,8 @@ def layouts_of(record: Record, software: Software, transformer: Transformer, clu
         **_tensor(record, degrees),
     }
     found = []
-    for micro, chunks, recompute in _choices(record, software.recipe, transformer.layers, degrees):
+    choices = choices_of(record, software.recipe, transformer.layers, degrees.pipeline, degrees.data)
+    for micro, chunks, recompute in choices:
         held = held_layers(transformer, degrees.pipeline, chunks, software.stage_layers)
         found += _candidate(record, held, degrees, way, fixed, micro, chunks, recompute)
     if not found:
@@ -180,52 +169,6 @@ def _blanks(record: Record, published: bool, degrees: _Degrees) -> list[str]:
     found += ["vpp"] if degrees.pipeline > 1 and not record.said("vpp") and not published else []
     found += ["sp"] if degrees.tensor > 1 and not record.said("sp") else []
     return found + ([] if record.said("precision") else ["precision"])
-
-
-def _choices(
-    record: Record, recipe: Recipe | None, layers: int, degrees: _Degrees
-) -> Iterator[tuple[int, int, str]]:
-    """(micro-batch, chunks, recompute) of each reading."""
-    micro, chunks, stages = record.integer("micro_batch_seqs"), record.integer("vpp"), degrees.pipeline
-    if not micro and stages > 1 and "torchtitan" in record.text("framework").lower():
-        micro = (record.integer("global_batch_seqs") or 0) // (degrees.data * stages)
-    recompute = record.word("recompute")
-    if recompute and recompute not in RECOMPUTES:
-        raise Refused("unreadable", f"recompute = {shorten(recompute)} is not known")
-    tuned = any(word in record.text("framework").lower() for word in ("nemo", "bridge"))
-    usual = [recipe.recompute] if recipe else ["none"] if tuned else RECOMPUTES
-    if recipe and not chunks and int(recipe.cells["pp"] or 1) == stages:
-        chunks = int(recipe.cells["vpp"] or 1)
-    yield from product(
-        [micro] if micro else MICRO_BATCHES,
-        [chunks] if chunks else _interleavings(record, layers, stages),
-        [recompute] if recompute else usual,
-    )
-
-
-def _interleavings(record: Record, layers: int, stages: int) -> list[int]:
-    if stages == 1:
-        return [1]
-    named = schedule_named(record)
-    if named is not None and named.chunks != "many":
-        return [1 if named.chunks == "one" else 2]
-    held = max(stage_layers(layers, stages, 1))
-    found = [v for v in range(1, min(held, MOST_CHUNKS) + 1) if held % v == 0]
-    several = [v for v in found if v > 1]
-    return several if (named or "interleaved" in record.notes) and several else found
-
-
-def schedule_named(record: Record) -> Schedule | None:
-    """The schedule other than 1F1B that the framework or the first words of the notes name, None for none.
-
-    Notes begin with the schedule where a source compares several ("ZB-2p schedule, m=24").
-    """
-    said = f"{record.text('framework').lower()} {record.notes.split(',')[0].split(';')[0]}"
-    spoken = set(re.findall(r"[a-z0-9-]+", said))
-    for known in schedules().values():
-        if known.name not in USUAL and spoken & {known.name, *known.called}:
-            return known
-    return None
 
 
 def _candidate(

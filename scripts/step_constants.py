@@ -69,9 +69,10 @@ def _fit(rows: PublishedRows) -> None:
     whole = changes(fit.unknowns, fit.values)
     left, seconds = {}, np.zeros(len(rows.runs))
     for source in sorted(set(rows.sources.tolist())):
-        mine = changes(fit.unknowns, fit.solved(rows.sources != source))
+        own = rows.sources == source
+        mine = changes(fit.unknowns, fit.solved(~own))
         left[source] = {path: value for path, value in mine.items() if value != whole[path]}
-        seconds = np.where(rows.sources == source, rows.seconds(mine), seconds)
+        seconds[own] = rows.of(source).seconds(mine)
     print("left out:", _score(rows, seconds))
     _write(whole)
     lines = ",\n".join(f'  "{source}": {json.dumps(values)}' for source, values in left.items())

@@ -12,7 +12,7 @@ from shardwise.models import Strategy, Training, Transformer
 from shardwise.models.schedule import SCHEDULES, ScheduleName
 from shardwise.plans import Request
 from shardwise.plans.complete import read_strategy
-from shardwise.runs.layouts import schedule_named
+from shardwise.runs.choices import schedule_named
 from shardwise.runs.record import Record
 from shardwise.solver.legal import breaches
 

@@ -1,0 +1,81 @@
+"""Seconds of a layer's element-wise work: what its kernels read and write, by how they are fused."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from ..inputs import Frozen
+from ..inputs.data import data
+from ..models.mixers import Attention, Mixing
+from ..models.stack import stack, stack_names
+from ..models.transformer import Block
+from .columns import Floats, distinct
+from .experts import routed_bytes
+from .layout import Layout
+from .products import memory_rate
+
+
+class Moved(Frozen):
+    """Bytes a token and element that the kernels of one forward read and write, 16-bit tensors."""
+
+    residual: float
+    """Sums with the residual, of an element of the hidden state."""
+    norm: dict[str, float]
+    """One normalisation, by its kind (`Block.norm`), of an element of its input."""
+    rotated: float
+    """Rotation of an element of queries and keys."""
+    expanded: float
+    """Keys and values written out to all heads, of an element of the queries."""
+    gated: float
+    """Activation and gate, of an element of the feed-forward's width."""
+    plain: float
+    """The same of a feed-forward without a gate."""
+    source: str
+
+
+@cache
+def moved_sets() -> dict[str, Moved]:
+    """What is moved, by the set of activations that a stack saves: both follow from what is fused."""
+    entries = data(__package__, "catalogue", "moved_bytes.json")
+    return {name: Moved.listed(**entry) for name, entry in entries.items()}
+
+
+def memory_seconds(layout: Layout, block: Block) -> Floats:
+    """Seconds of a forward's element-wise work under each row's stack: bytes / HBM.
+
+    (u h / split + s / t) T with u of residuals and norms, s of rotation, expansion and activation (`Moved`).
+    With experts `routed_bytes` move too.
+    """
+    names = [stack(name).activation_set for name in stack_names()]
+    codes = layout.strategies.software_stack
+    split, unsplit = np.zeros(len(codes)), np.zeros(len(codes))
+    for code in distinct(codes).tolist():
+        whole, cut = _bytes(block, moved_sets()[names[code]])
+        unsplit, split = np.where(codes == code, whole, unsplit), np.where(codes == code, cut, split)
+    split = split + routed_bytes(layout, block)
+    moved = unsplit * layout.transformer.hidden_size / layout.split_tokens + split / layout.tensor
+    return moved * layout.tokens / memory_rate(layout)
+
+
+def _bytes(block: Block, moved: Moved) -> tuple[float, float]:
+    """Bytes a token: of an element of the hidden state, and of what tensor parallel cuts.
+
+    With experts the width is that of the shared one alone.
+    """
+    forward = block.feed_forward
+    inner = forward.shared_width if forward.experts else forward.width
+    cut = sum(_mixed(mixer, block, moved) for mixer in block.mixers)
+    cut += (moved.gated if forward.gated else moved.plain) * inner
+    return moved.residual + block.norms * moved.norm[block.norm], cut
+
+
+def _mixed(mixer: Mixing, block: Block, moved: Moved) -> float:
+    """Bytes a token of queries and keys."""
+    attended = mixer.query_width + mixer.kv_width
+    if not isinstance(mixer, Attention):
+        return moved.rotated * attended
+    normed = moved.norm[block.norm] * attended if mixer.qk_norm != "none" else 0.0
+    grouped = moved.expanded * mixer.query_width if mixer.kv_heads < mixer.heads else 0.0
+    return moved.rotated * attended + normed + grouped
