@@ -21,6 +21,7 @@ from shardwise.costs.columns import Counts, Strategies
 from shardwise.costs.price import price_columns
 from shardwise.models.stack import heirs
 from shardwise.runs.priced import Run, key_of
+from shardwise.runs.record import Record
 
 from .trial import constant, in_force
 
@@ -63,9 +64,8 @@ def _between(found: Unknown, entry: dict[str, Any]) -> Unknown:
     return replace(found, least=entry.get("least", 0.0), most=entry.get("most", float("inf")))
 
 
-def _trusted(run: Run) -> bool:
+def trusted(record: Record) -> bool:
     """Whether a run is fitted to: its notes do not call it doubtful, nor do the priors leave it out."""
-    record = run.job.record
     told = {record.name, record.text("source")}
     return "doubtful" not in record.notes and not told & set(priors()["left_out_of_fits"])
 
@@ -100,7 +100,7 @@ class PublishedRows:
             data["weights"].get(source, 1.0) * min(SOURCE_ROWS / rows[source], 1.0) / ROW_SPREAD**2
             for source in self.sources.tolist()
         ]
-        weights: Array = np.array(found) * np.array([_trusted(run) for run in self.runs])
+        weights: Array = np.array(found) * np.array([trusted(run.job.record) for run in self.runs])
         return weights
 
     @cached_property

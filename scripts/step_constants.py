@@ -1,6 +1,6 @@
 """Fit the constants of the step time to published runs and write them into the catalogues.
 
-    python scripts/step_constants.py benchmarks/data/published_runs.csv
+    python scripts/step_constants.py benchmarks/data/published_runs.csv benchmarks/data/more_runs.csv
     python scripts/step_constants.py --intervals benchmarks/data/published_runs.csv
 
 Writes ``models/catalogue/stacks.json``, ``costs/catalogue/cards.json`` and ``law.json`` (values alone), and
@@ -67,8 +67,9 @@ def _fit(rows: PublishedRows) -> None:
         fit = fit.refined()
     print("after:", _score(rows, fit.seconds))
     whole = changes(fit.unknowns, fit.values)
-    left, seconds = {}, np.zeros(len(rows.runs))
-    for source in sorted(set(rows.sources.tolist())):
+    left = {}
+    seconds = fit.seconds.copy()
+    for source in sorted(set(rows.sources[rows.weights > 0].tolist())):
         own = rows.sources == source
         mine = changes(fit.unknowns, fit.solved(~own))
         left[source] = {path: value for path, value in mine.items() if value != whole[path]}

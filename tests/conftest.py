@@ -13,7 +13,7 @@ OF_THE_TREE = (
     "groups",
     "term_pages",
     "topologies",
-    "unseen_runs",
+    "more_runs",
 )
 NEEDS = {"clients": "torch", "test_answers_by_schema.py": "jsonschema"}
 NEEDS |= {f"test_{name}.py": "benchmarks" for name in OF_THE_TREE}

@@ -10,7 +10,7 @@ four nodes may stand a little above the records of other layouts: at most 0.69 u
 FSDP.
 
 H100, bf16: 0.53 for 8B on eight cards and 0.505 for 70B on 64 (NVIDIA's recipes, in
-`benchmarks/data/unseen_runs.csv`), 0.41 to 0.48 for 2B to 462B on up to 6144 (README of Megatron-LM), 0.456
+`benchmarks/data/more_runs.csv`), 0.41 to 0.48 for 2B to 462B on up to 6144 (README of Megatron-LM), 0.456
 llm-foundry 2.7B (-050), 0.436 compiled 70B on 512 (ibm_fsdp-023). Sequences of 4096 have half the attention
 of NVIDIA's 8192: 0.58 at most.
 """

@@ -1,0 +1,99 @@
+"""Element-wise work and losses: bytes that kernels read and write follow from what a stack fuses."""
+
+from __future__ import annotations
+
+import pytest
+
+from shardwise import Cluster, Strategy, Training, Transformer
+from shardwise.costs.columns import Strategies
+from shardwise.costs.elementwise import memory_seconds, moved_sets
+from shardwise.costs.kernels import head_seconds
+from shardwise.costs.layout import Layout
+from shardwise.costs.logits import loss_moved_bytes
+from shardwise.costs.products import memory_rate
+from shardwise.models.recipe import losses
+from shardwise.models.stack import stacks
+from shardwise.models.strategy import Stage
+
+TOKENS = 4096
+
+
+def layout(model: str, stack: str, loss: str = "eager", tensor: int = 1) -> Layout:
+    """One micro-batch of 4096 tokens on one DGX A100."""
+    transformer, cluster = Transformer.preset(model), Cluster.preset("dgx-a100-80gb")
+    strategy = Strategy(
+        backend=stacks()[stack].backend,
+        software_stack=stack,
+        data_parallel=8 // tensor,
+        tensor_parallel=tensor,
+        shard_group_size=8 // tensor,
+        zero_stage=3,
+        reshard_after_forward=True,
+        loss_kernel=loss,
+        stages=(Stage(layers=transformer.layers),),
+    )
+    training = Training(global_batch_size=8 // tensor, sequence_length=TOKENS)
+    return Layout(transformer, training, cluster, Strategies.of([strategy]))
+
+
+def bytes_a_token(model: str, stack: str) -> float:
+    """Bytes a token that a layer's forward moves beside its products and attention."""
+    priced = layout(model, stack)
+    return float(memory_seconds(priced, priced.blocks[0])[0]) * memory_rate(priced) / TOKENS
+
+
+def test_a_fused_llama_layer_by_hand() -> None:
+    """Llama 2 7B: h = q = kappa = 4096, f = 11008: 20 h + 4 (q + kappa) + 6 f = 180,736 bytes a token."""
+    assert bytes_a_token("llama-2-7b", "fsdp-compile-2024") == pytest.approx(180_736)
+
+
+def test_an_eager_llama_layer_by_hand() -> None:
+    """The same by operations: 2 x 36 h + 12 h of norms and sums, 20 (q + kappa), 10 f = 617,984 bytes."""
+    assert bytes_a_token("llama-2-7b", "deepspeed-2024") == pytest.approx(617_984)
+    assert bytes_a_token("llama-2-7b", "fsdp-eager-2023") == pytest.approx(617_984)
+
+
+def test_grouped_keys_are_written_out_where_the_stack_does() -> None:
+    """Llama 3.1 8B: q = 4096, kappa = 1024: Hugging Face's code writes 4 q more than torchtitan's."""
+    more = bytes_a_token("llama-3.1-8b", "deepspeed-2024") - bytes_a_token("llama-3.1-8b", "fsdp-eager-2023")
+
+    assert more == pytest.approx(4 * 4096)
+
+
+def test_every_stack_says_what_it_moves_and_eager_moves_most() -> None:
+    """Each set of saved activations has its bytes for each kind of norm; no set moves less than the fused."""
+    sets = moved_sets()
+    fused = sets["fused"]
+    for name in {stack.activation_set for stack in stacks().values()}:
+        mine = sets[name]
+        assert set(mine.norm) == {"rms", "layer", "scale", "none"}
+        assert all(mine.norm[kind] >= fused.norm[kind] for kind in mine.norm)
+        assert mine.rotated >= fused.rotated and mine.gated >= fused.gated
+
+
+def test_a_layer_norm_is_one_kernel_in_any_stack() -> None:
+    """Only the root-mean-square norm has no kernel of its own in plain torch."""
+    for moved in moved_sets().values():
+        assert moved.norm["layer"] == 4
+
+
+def test_tensor_parallel_leaves_norms_whole_without_sequence_parallel() -> None:
+    """Over two ranks the split part halves, residuals and norms do not."""
+    whole, halved = (
+        layout("llama-2-7b", "fsdp-compile-2024"),
+        layout("llama-2-7b", "fsdp-compile-2024", tensor=2),
+    )
+    one, two = (float(memory_seconds(one, one.blocks[0])[0]) * memory_rate(one) for one in (whole, halved))
+
+    assert one - two == pytest.approx(TOKENS * (4 * 8192 + 6 * 11008) / 2)
+
+
+@pytest.mark.parametrize("loss", sorted(losses()))
+def test_a_loss_takes_the_time_of_what_it_moves(loss: str) -> None:
+    """Head and loss differ between two losses by the bytes moved of 32,000 entries a token."""
+    mine, other = (layout("llama-2-7b", "deepspeed-2024", name) for name in (loss, "chunked"))
+    moved = (loss_moved_bytes(mine) - loss_moved_bytes(other))[0] * TOKENS * 32000
+
+    assert float((head_seconds(mine) - head_seconds(other))[0]) == pytest.approx(
+        moved / memory_rate(mine), abs=1e-12
+    )
