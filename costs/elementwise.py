@@ -6,18 +6,20 @@ from functools import cache
 
 import numpy as np
 
-from ..inputs import Frozen
 from ..inputs.data import data
+from ..inputs.listed import Listed
+from ..inputs.record import dataclass
 from ..models.mixers import Attention, Mixing
-from ..models.stack import stack, stack_names
 from ..models.transformer import Block
 from .columns import Floats, distinct
 from .experts import routed_bytes
 from .layout import Layout
 from .products import memory_rate
+from .stacks import of_stacks
 
 
-class Moved(Frozen):
+@dataclass(frozen=True, kw_only=True)
+class Moved(Listed):
     """Bytes a token and element that the kernels of one forward read and write, 16-bit tensors."""
 
     residual: float
@@ -48,7 +50,7 @@ def memory_seconds(layout: Layout, block: Block) -> Floats:
     (u h / split + s / t) T with u of residuals and norms, s of rotation, expansion and activation (`Moved`).
     With experts `routed_bytes` move too.
     """
-    names = [stack(name).activation_set for name in stack_names()]
+    names = of_stacks("activation_set")
     codes = layout.strategies.software_stack
     split, unsplit = np.zeros(len(codes)), np.zeros(len(codes))
     for code in distinct(codes).tolist():
