@@ -18,6 +18,7 @@ from shardwise.inputs import InputError
 from shardwise.models import count
 from shardwise.models.recipe import losses
 from shardwise.models.stack import stack, stack_names
+from shardwise.runs.choices import choices_of
 from shardwise.runs.links import network_of
 from shardwise.runs.machines import cluster_of
 from shardwise.runs.record import COLUMNS, Record, read_records
@@ -193,11 +194,42 @@ def test_every_framework_finds_a_rule_and_known_words() -> None:
         ({"framework": "DeepSpeed ZeRO-3", "year": "2021"}, "zero3-of-2021"),
         ({"framework": "Megatron-DeepSpeed", "year": "2022"}, "megatron-deepspeed"),
         ({"framework": "DeepSpeed 0.19 + Liger", "year": "2026"}, "liger"),
+        (
+            {"framework": "flash-attention", "notes": "FlashAttention-2", "flash_attention": "1"},
+            "flash-attention-2",
+        ),
+        (
+            {"framework": "flash-attention", "notes": "FlashAttention; 8k", "flash_attention": "1"},
+            "flash-attention",
+        ),
+        ({"framework": "TinyLlama (Fabric)", "notes": ""}, "flash-attention-2"),
+        ({"framework": "AA-Scaling", "notes": "fused RMSNorm"}, "three-dimensions-flash"),
+        ({"framework": "AA-Scaling", "notes": "FlashAttention-2"}, "aa-scaling-eager"),
+        ({"framework": "nanotron", "year": "2025"}, "three-dimensions-flash"),
     ],
 )
 def test_framework_year_and_notes_choose_the_software(cells: dict[str, str], rule: str) -> None:
     """The rules are data, tried in order."""
     assert software_of(record(**cells)).rule == rule
+
+
+@pytest.mark.parametrize(
+    ("framework", "notes", "chunks"),
+    [
+        ("Megatron-LM", "", {1, 2, 3, 6}),
+        ("Megatron-LM", "interleaved", {2, 3, 6}),
+        ("Megatron-DeepSpeed", "", {1}),
+        ("Megatron-SWIFT", "", {1}),
+        ("InternEvo", "interleaved", {2, 3, 6}),
+    ],
+)
+def test_blank_interleaving_is_what_the_software_does_untold(
+    framework: str, notes: str, chunks: set[int]
+) -> None:
+    """Six layers a stage: any whole number of chunks where the software may, one where it must be told."""
+    line = record(framework=framework, notes=notes, vpp="", pp="4")
+
+    assert {found for _, found, _ in choices_of(line, None, 24, 4, 2)} == chunks
 
 
 def test_a_stand_in_is_named_where_the_catalogue_lacks_something() -> None:

@@ -43,7 +43,16 @@ def test_another_run_is_left_alone(cells: dict[str, str]) -> None:
     assert notes == ()
 
 
-@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: str(entry["of"]["hidden"]))
+def test_defaults_of_a_trainer_are_told_by_its_own_code() -> None:
+    """XTuner and ms-swift recompute unless told not to; a row that says none keeps it."""
+    for framework in ("XTuner (HF + DeepSpeed)", "HF Trainer (swift)"):
+        assert completed(Record({"framework": framework}))[0].text("recompute") == "full"
+        assert completed(Record({"framework": framework, "recompute": "none"}))[0].text("recompute") == "none"
+
+
+@pytest.mark.parametrize(
+    "entry", [e for e in ENTRIES if "pp" in e["of"]], ids=lambda entry: str(entry["of"]["hidden"])
+)
 def test_chunks_divide_the_layers_of_a_stage(entry: dict[str, Any]) -> None:
     """What a script tells can run."""
     held, rest = divmod(entry["of"]["layers"], entry["of"]["pp"])
