@@ -50,7 +50,9 @@ def memory_seconds(layout: Layout, block: Block) -> Floats:
     (u h / split + s / t) T with u of residuals and norms, s of rotation, expansion and activation (`Moved`).
     With experts `routed_bytes` move too.
     """
-    names = of_stacks("activation_set")
+    names = [
+        own or saved for own, saved in zip(of_stacks("moved_set"), of_stacks("activation_set"), strict=True)
+    ]
     codes = layout.strategies.software_stack
     split, unsplit = np.zeros(len(codes)), np.zeros(len(codes))
     for code in distinct(codes).tolist():

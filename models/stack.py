@@ -52,6 +52,8 @@ class Stack(Listed):
     """Share of the network cards that a layer's collectives between islands reach."""
     context_imbalance: Annotated[float, Field(ge=0)]
     """What an unbalanced causal split over many context ranks adds to attention, as a share of it."""
+    moved_set: str | None = None
+    """What its kernels read and write (`costs`, moved bytes); None: as those of `activation_set`."""
     allocator: Literal["caching", "planned"] = "caching"
     """Whether blocks are cached as they come (PyTorch) or all placed before the run (OneFlow)."""
     step_kernel: Literal["fused", "foreach"] = "fused"

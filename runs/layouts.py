@@ -27,7 +27,7 @@ from .choices import choices_of, schedule_named
 from .record import Record
 from .refusal import Refused
 from .software import Software, stated_zero_stage
-from .stages import held_layers, stage_layers, stages_of
+from .stages import held_layers, stages_of
 from .ways import RowWay, way_of_row
 
 

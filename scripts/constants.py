@@ -23,7 +23,7 @@ from shardwise.runs.priced import price_jobs, read_rows  # noqa: E402
 from shardwise.runs.record import read_records  # noqa: E402
 
 RUNS = ROOT / "benchmarks" / "data" / "published_runs.csv"
-OTHERS = ROOT / "benchmarks" / "data" / "unseen_runs.csv"
+OTHERS = ROOT / "benchmarks" / "data" / "more_runs.csv"
 CATALOGUE = ROOT / "costs" / "catalogue"
 
 

@@ -1,4 +1,4 @@
-"""Runs of many more sources: which of them are fitted, what the others foretell of each, and the blind ones."""
+"""Runs of many more sources: which are fitted, what the others foretell of each, and the blind ones."""
 
 from __future__ import annotations
 

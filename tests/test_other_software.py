@@ -24,7 +24,7 @@ from shardwise.runs.stages import held_layers
 from shardwise.runs.ways import way_of_row
 
 KIB = 1024
-DATA = Path(__file__).parents[1] / "benchmarks" / "data" / "unseen_runs.csv"
+DATA = Path(__file__).parents[1] / "benchmarks" / "data" / "more_runs.csv"
 LLAMA = Transformer.preset("llama-3.1-8b")
 
 
