@@ -1,11 +1,12 @@
 """Fit the constants of the step time to published runs and write them into the catalogues.
 
     python scripts/step_constants.py benchmarks/data/published_runs.csv benchmarks/data/more_runs.csv
-    python scripts/step_constants.py --intervals benchmarks/data/published_runs.csv
+    python scripts/step_constants.py --intervals benchmarks/data/published_runs.csv benchmarks/data/more_runs.csv
 
 Writes ``models/catalogue/stacks.json``, ``costs/catalogue/cards.json`` and ``law.json`` (values alone), and
 ``benchmarks/data/left_out.json``: for each source the constants that the other sources give. Then, with
-``--intervals``, ``costs/catalogue/step_residuals.json``: how far those left-out predictions lie off.
+``--intervals``, ``costs/catalogue/step_residuals.json``: how far those left-out predictions
+lie off, of the rows that a fit trusts.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.fit import PublishedRows, unknowns  # noqa: E402
+from benchmarks.fit import PublishedRows, trusted, unknowns  # noqa: E402
 from benchmarks.intervals import residuals_of, step_coverage  # noqa: E402
 from benchmarks.left_out import price_left_out  # noqa: E402
 from shardwise.calibration.fit import Array, Fit, changes  # noqa: E402
@@ -44,7 +45,7 @@ def main(arguments: list[str]) -> None:
     jobs, _ = read_rows(record for file in files for record in read_records(file))
     runs = tuple(run for run in price_jobs(jobs) if run.measured_seconds)
     if files != arguments:
-        _write_intervals(price_left_out(runs))
+        _write_intervals(price_left_out([run for run in runs if trusted(run.job.record)]))
     else:
         _fit(PublishedRows(runs))
 
