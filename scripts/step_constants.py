@@ -1,12 +1,12 @@
 """Fit the constants of the step time to published runs and write them into the catalogues.
 
-    python scripts/step_constants.py benchmarks/data/published_runs.csv benchmarks/data/more_runs.csv
-    python scripts/step_constants.py --intervals benchmarks/data/published_runs.csv benchmarks/data/more_runs.csv
+    python scripts/step_constants.py benchmarks/data/{published,more}_runs.csv
+    python scripts/step_constants.py --intervals benchmarks/data/{published,more}_runs.csv
 
 Writes ``models/catalogue/stacks.json``, ``costs/catalogue/cards.json`` and ``law.json`` (values alone), and
 ``benchmarks/data/left_out.json``: for each source the constants that the other sources give. Then, with
-``--intervals``, ``costs/catalogue/step_residuals.json``: how far those left-out predictions
-lie off, of the rows that a fit trusts.
+``--intervals``, ``costs/catalogue/step_residuals.json``: how far those left-out predictions lie off
+where a fit trusts the row.
 """
 
 from __future__ import annotations
