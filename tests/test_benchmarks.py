@@ -205,7 +205,7 @@ def test_every_framework_finds_a_rule_and_known_words() -> None:
         ({"framework": "TinyLlama (Fabric)", "notes": ""}, "flash-attention-2"),
         ({"framework": "AA-Scaling", "notes": "fused RMSNorm"}, "three-dimensions-flash"),
         ({"framework": "AA-Scaling", "notes": "FlashAttention-2"}, "aa-scaling-eager"),
-        ({"framework": "nanotron", "year": "2025"}, "three-dimensions-flash"),
+        ({"framework": "nanotron", "year": "2025"}, "nanotron"),
     ],
 )
 def test_framework_year_and_notes_choose_the_software(cells: dict[str, str], rule: str) -> None:

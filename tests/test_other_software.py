@@ -170,7 +170,7 @@ def test_hugging_face_code_is_the_same_under_either_backend() -> None:
 
 def test_unknown_software_is_priced_as_if_nothing_were_fused() -> None:
     """It needs at least what the known stack of its backend does."""
-    for cells, usual in (({}, "fsdp-compile-2024"), ({"pp": "2"}, "megatron-core-2025")):
+    for cells, usual in (({}, "fsdp-compile-2024"), ({"pp": "2"}, "three-dimensional-2024")):
         found = software_of(row(framework="homegrown", **cells))
         sizes = [
             sum(saved_bytes(LLAMA.kinds[0], 4096, stack(name).activation_set)[:2])
