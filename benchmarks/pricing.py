@@ -59,6 +59,7 @@ def rows(number: int, batch: int) -> tuple[Strategies, Ints]:
         "secondary_shard_group_size": one,
         "reshard_after_forward": 0 * one,
         "overlap_gradient_reduce": one,
+        "overlap_tensor_parallel": chosen["sequence_parallel"] * (chosen["tensor_parallel"] > 1),
         "overlap_parameter_gather": np.where(chosen["zero_stage"] > 0, 1, 0),
         "gradient_accumulation_steps": np.maximum(batch // data // chosen["micro_batch_size"], 1),
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..models import Strategy, Training, Transformer
-from ..models.backend import backend
+from ..models.backend import usually_overlapped
 from ..models.schedule import usual_schedule
 from ..models.work import parameters
 from ..plans import MemoryReport, Request
@@ -125,7 +125,8 @@ def knobs(strategy: Strategy) -> list[str]:
         words.append(f"shard group {strategy.shard_group_size}")
     if strategy.secondary_shard_group_size > 1:
         words.append(f"hpZ {strategy.secondary_shard_group_size}")
-    usual_overlap = backend(strategy.backend).overlap.usual(strategy.zero_stage, {})
+    usual_overlap = usually_overlapped(strategy)
+    words += [name.replace("_", " ") for name, on in usual_overlap.items() if on < getattr(strategy, name)]
     words += [
         f"no {name.replace('_', ' ')}" for name, on in usual_overlap.items() if on > getattr(strategy, name)
     ]

@@ -41,7 +41,7 @@ from .overlap import (
 )
 from .products import memory_rate
 from .reference import reference_memory, reference_time
-from .runtime import fragmentation_terms, runtime_terms
+from .runtime import fragmentation_terms, runtime_terms, user_buffer_terms
 from .stacks import stack_constant
 from .states import state_terms
 from .terms import PIECES, Note, Term, ns
@@ -78,9 +78,8 @@ class Book:
     def memory(self) -> dict[str, list[Term]]:
         """Terms on a card at each peak moment: allocated, fragmentation, runtime."""
         allocated = self._allocated()
-        return at_moments(
-            [*allocated, *fragmentation_terms(self.layout, allocated), *runtime_terms(self.layout)]
-        )
+        outside = [*runtime_terms(self.layout), *user_buffer_terms(self.layout)]
+        return at_moments([*allocated, *fragmentation_terms(self.layout, allocated), *outside])
 
     @cached_property
     def host(self) -> list[Term]:

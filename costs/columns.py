@@ -14,7 +14,7 @@ from ..inputs import InputError, nearest
 from ..inputs.record import dataclass
 from ..models.backend import backend
 from ..models.context import CONTEXT_KINDS
-from ..models.overlap import SWITCHES, Switch, knob
+from ..models.overlap import DATA_SWITCHES, Switch, knob
 from ..models.recipe import losses
 from ..models.schedule import SCHEDULES
 from ..models.stack import stack_names
@@ -65,6 +65,7 @@ FLAGS = (
     "overlap_gradient_reduce",
     "overlap_parameter_gather",
     "sequence_parallel",
+    "overlap_tensor_parallel",
 )
 
 
@@ -93,8 +94,10 @@ def _of_backends(name: str) -> Ints:
 
 @cache
 def _gather_switches() -> Ints:
-    """Which of `SWITCHES` the gathers of every micro-batch follow under each backend, by its code."""
-    return np.array([SWITCHES.index(backend(word).overlap.zero3_gather) for word in BACKENDS], dtype=np.int64)
+    """Which of `DATA_SWITCHES` the gathers of every micro-batch follow under each backend, by its code."""
+    return np.array(
+        [DATA_SWITCHES.index(backend(word).overlap.zero3_gather) for word in BACKENDS], dtype=np.int64
+    )
 
 
 @dataclass(frozen=True)
@@ -119,6 +122,7 @@ class Strategies:
     overlap_gradient_reduce: Ints
     overlap_parameter_gather: Ints
     sequence_parallel: Ints
+    overlap_tensor_parallel: Ints
     micro_batch_size: Ints
     gradient_accumulation_steps: Ints
     precision: Ints
@@ -157,7 +161,7 @@ class Strategies:
     @property
     def overlaps_zero3_gather(self) -> Bools:
         """Mask of rows that hide the gathers of every micro-batch, by the switch that their backend has."""
-        on = np.stack([self.overlaps(switch) for switch in SWITCHES])
+        on = np.stack([self.overlaps(switch) for switch in DATA_SWITCHES])
         found: Bools = on[_gather_switches()[self.backend], np.arange(len(self))]
         return found
 

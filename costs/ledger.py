@@ -11,8 +11,8 @@ from ..inputs.record import dataclass
 View = Literal["allocated", "reserved", "process"]
 
 LEFT_OUT: dict[View, tuple[str, ...]] = {
-    "allocated": ("runtime", "fragmentation", "stream_pools"),
-    "reserved": ("runtime",),
+    "allocated": ("runtime", "user_buffers", "fragmentation", "stream_pools"),
+    "reserved": ("runtime", "user_buffers"),
     "process": (),
 }
 """Terms that a counter of card memory does not show: torch's allocated and reserved, nvidia-smi."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..hardware.collective import Kind
+from ..models.overlap import user_buffered
 from .activations import again
 from .buffers import bucket_elements
 from .collectives import bucketed, point_to_point, seconds
@@ -17,7 +18,7 @@ from .law import law
 from .layout import Group, Layout
 from .once import once
 from .schedule import pairs_passes
-from .stacks import exposed_once, stack_constant, stack_has
+from .stacks import exposed, stack_constant, stack_has
 from .states import has_secondary
 from .terms import Note, Term, ns
 from .traffic import (
@@ -30,7 +31,10 @@ from .traffic import (
 )
 
 _TENSOR = Note(
-    "X (pairs (AG + RS) fwd and bwd), half again under full recompute", "measured curves", "M", "s"
+    "X (pairs (AG + RS) fwd and bwd), half again under full recompute; X of runs with or without overlap",
+    "measured curves",
+    "M",
+    "s",
 )
 _EXPERT = Note(
     "E x 4 all-to-all, or what shows beside compute; + 2 (AG + RS) where an expert is cut",
@@ -86,11 +90,19 @@ def tensor_term(layout: Layout) -> Term:
     pair = _hidden_gather(layout) + seconds(layout, "reduce_scatter", states, group)
     whole = seconds(layout, "all_reduce", states, group)
     one = np.where(layout.strategies.sequence_parallel > 0, pair, whole)
-    one = one * stack_constant(layout, "tensor_exposed") * slower_away(layout, group)
+    one = one * _tensor_share(layout) * slower_away(layout, group)
     layer = _kinds([2.0 * tensor_pairs(layout, block) * one for block in layout.blocks])
     part = again(layout, "tensor")[:, None] * layer / 2.0
     pieces = ns(layer=layer, full=layer / 2.0, selective=part, first=one, last=one)
     return Term("tensor_comm", "chunk", _TENSOR, pieces)
+
+
+def _tensor_share(layout: Layout) -> Floats:
+    """Share that shows of what tensor ranks send; the stack's own where nothing tells of both ways."""
+    if not user_buffered(layout.transformer):
+        return stack_constant(layout, "tensor_exposed")
+    hidden, whole = exposed(layout, "tensor")
+    return np.where(layout.strategies.overlaps("tensor_parallel"), hidden, whole)
 
 
 @once
@@ -202,10 +214,10 @@ def sharded_term(layout: Layout, work: LayerSeconds) -> Term:
     hidden: Floats = np.where(gathers[:, None], again, 0.0) + np.where(reduces[:, None], reduction, 0.0)
     bare = again + reduction - hidden
 
-    def exposed(repeated: Floats) -> Floats:
+    def showing(repeated: Floats) -> Floats:
         return shown(work.forward, forward, gathers) + beside(work.backward + repeated, hidden) + bare
 
-    plain = exposed(np.zeros_like(work.forward))
+    plain = showing(np.zeros_like(work.forward))
     root = np.where(gathers, 0.5, 1.0) * np.minimum(gather, 1.0)
     roots = np.where(reduces, 0.5, 1.0) * reduce
     return Term(
@@ -214,8 +226,8 @@ def sharded_term(layout: Layout, work: LayerSeconds) -> Term:
         _SHARDED,
         ns(
             layer=plain,
-            full=exposed(work.full) - plain,
-            selective=exposed(work.selective) - plain,
+            full=showing(work.full) - plain,
+            selective=showing(work.selective) - plain,
             first=root * gathered_in.first + roots * reduced_in.first,
             last=root * gathered_in.last + roots * reduced_in.last,
         ),
@@ -273,7 +285,7 @@ def once_shares(layout: Layout, gathers: Bools, reduces: Bools) -> tuple[Floats,
     Of DeepSpeed's gathers, which have nothing beside them, the ring's time shows: its rows were fitted so.
     Without ZeRO a gather is the second half of the gradients' all-reduce.
     """
-    s, (hidden, whole) = layout.strategies, exposed_once(layout)
+    s, (hidden, whole) = layout.strategies, exposed(layout, "data")
     gather_whole = np.where(s.is_("backend", "deepspeed"), 1.0, whole)
     gather_share = np.where(np.where(s.zero_stage == 0, reduces, gathers), hidden, gather_whole)
     return gather_share, np.where(reduces, hidden, whole)

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .columns import Floats, Ints
+from ..models.divisors import EIGHT_BIT
+from ..models.overlap import user_buffered
+from .columns import Floats, Ints, code
 from .experts import folded
 from .law import law
 from .layout import Layout
-from .moments import MOMENTS, Alive
+from .moments import MOMENTS, Alive, absent
 from .stacks import stack_has
 from .terms import Note, Term, ceil, kib
 
@@ -18,6 +20,12 @@ _RUNTIME = Note(
     "1.5 GiB + 0.6 GiB a communicator group; 1.0 GiB on one card",
     "bloom_prequel nvidia-smi, NCCL issues",
     "M",
+)
+GATHERED, SCATTERED = 8, 4
+"""Buffers by what they hold: qkv, fc1 and their gradients twice, proj and fc2 gradients twice; the others."""
+
+_USER = Note(
+    "(8 w + 4 x 2) T h, w of products", "Transformer Engine pytorch/module/base.py, initialize_ub", "D"
 )
 _FRAGMENTATION = Note(
     "share of (allocated + pools) less recompute inputs and live layer",
@@ -39,6 +47,21 @@ def runtime_terms(layout: Layout) -> list[Alive]:
     )
     size = size + np.where(s.expert_parallel > 1, law("runtime_all_to_all_bytes"), 0.0)
     return [Alive(MOMENTS, Term("runtime", "stage", _RUNTIME, kib(fixed=size)))]
+
+
+def user_buffer_terms(layout: Layout) -> list[Alive]:
+    """Buffers that tensor ranks overlap in, outside the allocator: one a product that gathers or scatters.
+
+    Eight hold what is gathered, in 8 bits where products are, four what is scattered, each T h.
+    """
+    s = layout.strategies
+    rows = s.overlaps("tensor_parallel")
+    if not (rows.any() and user_buffered(layout.transformer)):
+        return [absent("user_buffers", _USER)]
+    eight = np.isin(s.precision, [code("precision", word) for word in EIGHT_BIT])
+    each = GATHERED * np.where(eight, 1.0, 2.0) + SCATTERED * 2.0
+    size = np.where(rows, each * layout.tokens * layout.transformer.hidden_size, 0.0)
+    return [Alive(MOMENTS, Term("user_buffers", "stage", _USER, kib(fixed=size)))]
 
 
 def fragmentation_terms(layout: Layout, allocated: Sequence[Alive]) -> list[Alive]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,17 +55,17 @@ def stack_constants(layout: Layout, field: str) -> Floats:
 
 
 @once
-def exposed_once(layout: Layout) -> tuple[Floats, Floats]:
-    """Shares that show of what is reduced or gathered once a step: (beside compute, with nothing beside it).
+def exposed(layout: Layout, ranks: Literal["data", "tensor"]) -> tuple[Floats, Floats]:
+    """Shares that show of what ranks send: (run beside compute, with nothing beside it).
 
-    The stack's own where its runs had it so, else that of the stack it names.
+    Of data ranks once a step. The stack's own where its runs had it so, else that of the stack it names.
     """
-    own = stack_constant(layout, "data_exposed")
+    own = stack_constant(layout, f"{ranks}_exposed")
     names, known = WORDS["software_stack"], stacks()
-    twins = [names.index(known[name].data_otherwise or name) for name in names]
+    twins = [names.index(getattr(known[name], f"{ranks}_otherwise") or name) for name in names]
     codes = np.array(twins)[layout.strategies.software_stack]
-    other = stack_constants(layout, "data_exposed")[codes]
-    beside = stack_has(layout, "data_overlapped", True)
+    other = stack_constants(layout, f"{ranks}_exposed")[codes]
+    beside = stack_has(layout, f"{ranks}_overlapped", True)
     return np.where(beside, own, other), np.where(beside, other, own)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
-from ..models.backend import backend
+from ..models.backend import usually_overlapped
 from ..models.strategy import Strategy
 from ..models.work import parameters
 from ..plans.plan import Plan
@@ -71,11 +71,12 @@ def _second(strategy: Strategy) -> str:
 
 
 def _overlap(strategy: Strategy) -> Iterator[tuple[str, str]]:
-    """A row on communication that could run beside compute, where the plan has it not so."""
-    usual = backend(strategy.backend).overlap.usual(strategy.zero_stage, {})
-    off = [name for name, on in usual.items() if on and not getattr(strategy, name)]
-    if off:
-        yield "off", ", ".join(off)
+    """Rows on communication that runs beside compute, or does not, where that is unusual."""
+    unusual = [name for name, on in usually_overlapped(strategy).items() if on != getattr(strategy, name)]
+    for word, value in (("on", True), ("off", False)):
+        some = [name for name in unusual if getattr(strategy, name) is value]
+        if some:
+            yield word, ", ".join(some)
 
 
 def _trained(plan: Plan) -> Iterator[tuple[str, str]]:

@@ -10,7 +10,7 @@ from ..inputs.listed import Listed
 from ..inputs.record import dataclass
 from .context import ContextKind
 from .optimizer import with_optimizer, without_master
-from .overlap import SWITCHES, Overlap, knob, overlaps
+from .overlap import SWITCHES, TENSOR_KNOB, Overlap, knob, overlaps, usual_overlap
 from .recipe import Recipe, recipe, table
 from .schedule import ScheduleName
 from .strategy import BackendName, GradientDtype, Precision, Recompute, Strategy
@@ -148,9 +148,10 @@ class Backend(Listed):
         return ""
 
     def refuses_overlap(self, strategy: Strategy) -> tuple[str, ...]:
-        """Switches of overlap whose value the backend does not run at the ZeRO stage of `strategy`."""
-        on = {knob(switch): getattr(strategy, knob(switch)) for switch in SWITCHES}
-        return self.overlap.refused(strategy.zero_stage, on)
+        """Switches of overlap whose value the backend does not run beside the other choices of `strategy`."""
+        fields = strategy.row()
+        tensor = fields[TENSOR_KNOB] and not self.overlap.cuts(fields)
+        return (*self.overlap.refused(strategy.zero_stage, fields), *([TENSOR_KNOB] if tensor else ()))
 
     def __hash__(self) -> int:
         return hash(self.name)
@@ -215,6 +216,11 @@ def _parts(entry: Mapping[str, Any]) -> dict[str, Any]:
 def backend(name: str) -> Backend:
     """The backend `name` (one of `strategy.BACKENDS`)."""
     return backends()[name]
+
+
+def usually_overlapped(strategy: Strategy) -> dict[str, bool]:
+    """Every switch of overlap as backend and stack of `strategy` have it by themselves."""
+    return usual_overlap(strategy.row(), {})
 
 
 def derived_words(strategy: Strategy) -> dict[str, Any]:

@@ -33,6 +33,10 @@ class Stack(Listed):
     host_added_seconds: Annotated[float, Field(ge=0)]
     tensor_exposed: Annotated[float, Field(ge=0)]
     data_exposed: Annotated[float, Field(ge=0)]
+    tensor_overlapped: bool = False
+    """Whether `tensor_exposed` is what shows with `overlap_tensor_parallel`: its runs had it on."""
+    tensor_otherwise: str | None = None
+    """The stack whose `tensor_exposed` tells what shows with that switched the other way."""
     data_overlapped: bool = False
     """Whether `data_exposed` is what shows of gradients reduced beside the backward pass: its runs did so."""
     data_otherwise: str | None = None

@@ -10,7 +10,7 @@ from ..inputs import Frozen
 from .context import USUAL, ContextKind, Exchange, usual_group
 from .context import misfit as context_misfit
 from .overlap import KNOBS as OVERLAP_KNOBS
-from .overlap import overlaps
+from .overlap import usual_overlap
 from .schedule import ScheduleName, misfit, usual_schedule
 
 Degree = int
@@ -73,11 +73,8 @@ def _exchange(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _overlap(data: dict[str, Any]) -> dict[str, bool]:
-    """What a backend hides where a strategy does not say."""
-    known, stage = overlaps().get(str(data.get("backend"))), data.get("zero_stage", 0)
-    if known is None or not isinstance(stage, int) or not 0 <= stage <= 3:
-        return {}
-    return known.usual(stage, {name: data[name] for name in OVERLAP_KNOBS if name in data})
+    """What backend and stack hide where a strategy does not say."""
+    return usual_overlap(data, {name: data[name] for name in OVERLAP_KNOBS if name in data})
 
 
 class Strategy(Frozen):
@@ -113,6 +110,9 @@ class Strategy(Frozen):
     overlap_parameter_gather: bool = False
     """Weights are gathered after a step beside the forward pass; left out: as the backend does by default."""
     sequence_parallel: bool = False
+    overlap_tensor_parallel: bool = False
+    """What sequence-parallel tensor ranks send runs beside the products that use it; left out: as in the runs
+    that the stack was measured on."""
     micro_batch_size: int = Field(default=1, ge=1)
     gradient_accumulation_steps: int = Field(default=1, ge=1)
     precision: Precision = "bf16"

@@ -71,6 +71,7 @@ class Choose(Frozen):
     reshard_after_forward: tuple[bool, ...] | None = None
     overlap_gradient_reduce: tuple[bool, ...] | None = None
     overlap_parameter_gather: tuple[bool, ...] | None = None
+    overlap_tensor_parallel: tuple[bool, ...] | None = None
     rank_order: tuple[RankOrder, ...] | None = None
     data_parallel: tuple[Degree, ...] | None = None
     tensor_parallel: tuple[Degree, ...] | None = None

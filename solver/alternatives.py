@@ -9,6 +9,7 @@ from ..costs import Ledger
 from ..inputs import InputError
 from ..models.divisors import legal_degrees
 from ..models.optimizer import moment_bytes
+from ..models.overlap import TENSOR_KNOB, user_buffered
 from ..models.strategy import BACKENDS
 from ..plans import Alternative, Offer, Plan, Request
 from ..plans.report import price_each, seconds
@@ -117,6 +118,13 @@ def _classes(request: Request, plan: Plan, tables: Tables | None, find: Finder) 
             yield Other("on_card", *other, "the best that keeps all states on the cards")
 
 
+BUFFERS = (
+    "--tp-comm-overlap of Megatron-LM: Transformer Engine's user buffers, priced by runs of Megatron Bridge "
+    "and NeMo that had them; results differ in the last bits"
+)
+"""What to know before tensor ranks overlap."""
+
+
 def rule_of_thumb(request: Request, tables: Tables | None = None) -> Found | None:
     """What people try first: TP in the island, even stages, ZeRO-1; DP with ZeRO-2 on one node."""
     allowed = request.choose.backend or BACKENDS
@@ -181,6 +189,9 @@ def _wishes(request: Request, plan: Plan, step: int) -> Iterator[tuple[str, dict
         if precision not in allowed and all(card.peak_flops_per_s(precision) is not None for card in cards):
             caveat = "8-bit linears change the numerics; prove convergence on a short run first"
             yield f"precision={precision}", {"choose.precision": precision}, step, caveat
+    able = "megatron" in (request.choose.backend or BACKENDS) and user_buffered(request.model)
+    if able and request.choose.overlap_tensor_parallel is None and request.cluster.tiers().tiers[0].cards > 1:
+        yield f"{TENSOR_KNOB}=true", {f"choose.{TENSOR_KNOB}": True}, step, BUFFERS
     if plan.strategy.offload_optimizer == "none":
         return
     if moment_bytes(LIGHT) < moment_bytes(request.training.optimizer):

@@ -10,14 +10,16 @@ import numpy as np
 from ..costs.columns import Ints, code
 from ..models.backend import Backend
 from ..models.divisors import EIGHT_BIT
-from ..models.overlap import KNOBS as OVERLAP_KNOBS
+from ..models.overlap import DATA_KNOBS, TENSOR_KNOB
 from ..plans import Request
 from .axes import Core, alike, batches, chunks, offloads, orders, sequence_parallel, shards, zero_stages
 from .exchanges import Coded
+from .overlapping import tensor_overlapping
 from .software import Software
 
 SCHEDULE = (
     "sequence_parallel",
+    TENSOR_KNOB,
     "micro_batch_size",
     "gradient_accumulation_steps",
     "context_parallel_kind",
@@ -30,7 +32,7 @@ VARIANT = (
     "shard_group_size",
     "secondary_shard_group_size",
     "reshard_after_forward",
-    *OVERLAP_KNOBS,
+    *DATA_KNOBS,
     "offload_optimizer",
     "offload_params",
     "rank_order",
@@ -41,7 +43,7 @@ class CoreTables:
     """Schedules and variants of the cores of some software; what a degree does not change is found once."""
 
     def __init__(self, request: Request, software: Software) -> None:
-        self.request, self.known = request, software.backend
+        self.request, self.software, self.known = request, software, software.backend
         self.unit = EIGHT_BIT.get(software.precision, 1)
         self.stages = zero_stages(request, software)
         self.offloads = tuple(offloads(request, software.backend))
@@ -58,14 +60,20 @@ class CoreTables:
     def _scheduled(self, core: Core, usual: Coded) -> Ints:
         """Chunks need rounds of whole pipelines; 8-bit arithmetic needs multiples of its unit of tokens."""
         parts = (
-            tuple((value,) for value in sequence_parallel(self.request, self.known, core)),
+            tuple(
+                (split, beside)
+                for split in sequence_parallel(self.request, self.known, core)
+                for beside in tensor_overlapping(self.request, self.software, core.tensor, split)
+            ),
             tuple((*batch, *usual) for batch in batches(self.request, core)),
             tuple((value,) for value in chunks(self.request, self.known, core)),
         )
         found = _in_rounds(parts, core.pipeline)
         if self.unit > 1:
-            split = core.context * np.where(found[:, 0] == 1, core.tensor, 1)
-            tokens = found[:, 1] * self.request.training.sequence_length
+            split = core.context * np.where(
+                found[:, SCHEDULE.index("sequence_parallel")] == 1, core.tensor, 1
+            )
+            tokens = found[:, SCHEDULE.index("micro_batch_size")] * self.request.training.sequence_length
             found = found[tokens % (split * self.unit) == 0]
         return _held(self.request, self.known, SCHEDULE, found)
 
@@ -99,7 +107,8 @@ Parts = tuple[tuple[tuple[int, ...], ...], ...]
 def _in_rounds(parts: Parts, pipeline: int) -> Ints:
     """Schedules whose chunks go in rounds of whole pipelines; many cores have the same."""
     found = _crossed(parts, len(SCHEDULE))
-    whole: Ints = found[(found[:, -1] == 1) | (found[:, 2] % pipeline == 0)]
+    steps, chunked = (SCHEDULE.index(name) for name in ("gradient_accumulation_steps", "virtual_pipeline"))
+    whole: Ints = found[(found[:, chunked] == 1) | (found[:, steps] % pipeline == 0)]
     return whole
 
 

@@ -10,11 +10,12 @@ from ..inputs import InputError
 from ..models import Strategy
 from ..models.backend import backend
 from ..models.optimizer import moment_bytes
-from ..models.overlap import knob
+from ..models.overlap import DATA_SWITCHES, knob
 from ..models.strategy import Stage
 from ..models.training import Optimizer
 from ..plans import Plan, Request, Rung, read_strategy
 from ..plans.report import host_verdict, price_each, seconds, verdict
+from .overlapping import overlaps_tensor
 
 LIGHT: Optimizer = "adamw-8bit"
 """The optimizer of the lever that makes moments small."""
@@ -116,12 +117,15 @@ def _levers(request: Request, plan: Plan) -> Iterator[Lever]:
 
 
 def _switched(request: Request, s: Strategy) -> Iterator[Lever]:
-    """The strategy with its overlap switched the other way, if its backend can run that."""
-    known, name = backend(s.backend), knob("gradient_reduce")
-    on = not s.overlap_gradient_reduce
-    other = s.model_copy(update=known.overlap.usual(s.zero_stage, {name: on}))
-    if not known.refuses_overlap(other):
-        words = f"the plan {'with' if on else 'without'} overlap"
+    """The strategy with the overlap of data or tensor ranks switched the other way, where that is legal."""
+    known = backend(s.backend)
+    for switch, what in (("gradient_reduce", "overlap"), ("tensor_parallel", "tensor overlap")):
+        name, on = knob(switch), not getattr(s, knob(switch))
+        more = known.overlap.usual(s.zero_stage, {name: on}) if switch in DATA_SWITCHES else {name: on}
+        other = s.model_copy(update=more)
+        if known.refuses_overlap(other) or (switch == "tensor_parallel" and not overlaps_tensor(request, s)):
+            continue
+        words = f"the plan {'with' if on else 'without'} {what}"
         yield Lever(words, f"{name}={str(on).lower()}", request, other, plan=True)
 
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..costs.columns import Bools, Ints
+from ..models.overlap import TENSOR_KNOB
 from .space import Space
 
 NONE = 2**40
@@ -40,14 +41,14 @@ class TooLarge:
         self.found = found
         self.most = max((len(table) for table in found.variants), default=0)
         exchanges = int(found.exchange.max(initial=0)) + 1
-        self.kin = 4 * (found.core * exchanges + found.exchange)
-        self.least = np.full(self.most * (int(self.kin.max(initial=0)) + 4), NONE, dtype=np.int64)
+        self.kin = 8 * (found.core * exchanges + found.exchange)
+        self.least = np.full(self.most * (int(self.kin.max(initial=0)) + 8), NONE, dtype=np.int64)
 
     def rows(self, shapes: Ints) -> Rows:
         """All rows of some shapes."""
         columns, sizes = self.found.shapes, self.found.sizes[shapes]
         steps = columns["gradient_accumulation_steps"]
-        kin = self.kin + 2 * columns["sequence_parallel"] + (steps > 1)
+        kin = self.kin + 4 * columns[TENSOR_KNOB] + 2 * columns["sequence_parallel"] + (steps > 1)
         each = np.repeat(shapes, sizes)
         variant = np.arange(len(each)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         return Rows(

@@ -9,10 +9,12 @@ from ..models import Strategy, divisors
 from ..models.backend import Backend, backend
 from ..models.context import Exchange, unfit
 from ..models.divisors import ALIGNED, EIGHT_BIT, RING, misaligned
+from ..models.overlap import TENSOR_KNOB
 from ..plans import Breach, Request
 from ..plans.report import price
 from .cuts import cut_by
 from .drives import bytes_on_drives, drives_hold
+from .overlapping import ISLAND, in_island
 from .stage_limits import on_stages, overstepped
 
 
@@ -22,7 +24,7 @@ def breaches(request: Request, strategy: Strategy) -> tuple[Breach, ...]:
     return (
         *_axes(request, known, strategy),
         *_shape(request, strategy),
-        *_states(known, strategy),
+        *_states(request, known, strategy),
         *_drives(request, known, strategy),
         *_stages(known, strategy),
         *_asked(request, strategy),
@@ -153,7 +155,7 @@ def _eight_bit(request: Request, strategy: Strategy) -> Iterator[Breach]:
         yield Breach(rule="micro_batch_size", reason=reason, origin="training.sequence_length")
 
 
-def _states(known: Backend, strategy: Strategy) -> Iterator[Breach]:
+def _states(request: Request, known: Backend, strategy: Strategy) -> Iterator[Breach]:
     origin = f"backend {known.name}"
     if strategy.zero_stage not in known.zero_stages:
         legal = ", ".join(str(stage) for stage in known.zero_stages)
@@ -168,6 +170,8 @@ def _states(known: Backend, strategy: Strategy) -> Iterator[Breach]:
     yield from _secondary(known, strategy, ranks)
     for name in known.refuses_overlap(strategy):
         yield Breach(rule=name, reason=known.because[name], origin=origin)
+    if strategy.overlap_tensor_parallel and not in_island(request, strategy.tensor_parallel):
+        yield Breach(rule=TENSOR_KNOB, reason=ISLAND, origin="cluster")
     least = {
         "offload_optimizer": known.offload_optimizer_from_stage,
         "offload_params": known.offload_params_from_stage,

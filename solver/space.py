@@ -12,6 +12,7 @@ from ..costs.columns import NAMES, Ints, Strategies, code, usual_schedules
 from ..inputs.record import dataclass
 from ..models.backend import Backend
 from ..models.divisors import EIGHT_BIT, misaligned
+from ..models.overlap import TENSOR_KNOB, tensor_overlapped
 from ..plans import Request
 from .axes import Core, cores
 from .core_tables import SCHEDULE, VARIANT, CoreTables
@@ -28,7 +29,14 @@ DEGREES = (
     "expert_tensor_parallel",
 )
 CUT = (*SOFTWARE, "tensor_parallel", "context_parallel", "expert_parallel", "expert_tensor_parallel")
-WORK = (*CUT, "sequence_parallel", "micro_batch_size", "context_parallel_kind", "ulysses_group_size")
+WORK = (
+    *CUT,
+    "sequence_parallel",
+    TENSOR_KNOB,
+    "micro_batch_size",
+    "context_parallel_kind",
+    "ulysses_group_size",
+)
 """What the work of a card on a layer depends on."""
 
 
@@ -56,7 +64,9 @@ class Space:
     def works(self) -> tuple[Strategies, Ints]:
         """Columns `WORK` of the shapes whose cards do different work, and which of them each shape is."""
         micro, split = self.shapes["micro_batch_size"], self.shapes["sequence_parallel"]
-        packed = (self.cut << 46) | (self.exchange << 40) | (micro << 1) | split
+        packed = (
+            (self.cut << 47) | (self.exchange << 41) | (micro << 2) | (split << 1) | self.shapes[TENSOR_KNOB]
+        )
         _, first, place = np.unique(packed, return_index=True, return_inverse=True)
         return Strategies.partial({name: self.shapes[name][first] for name in WORK}), place.reshape(-1)
 
@@ -149,7 +159,7 @@ class _Shapes:
 
     def __init__(self, request: Request) -> None:
         self.request = request
-        self.cores: dict[tuple[str, str, str], list[tuple[Core, Ints, int]]] = {}
+        self.cores: dict[tuple[str, str, str, bool], list[tuple[Core, Ints, int]]] = {}
         self.offers: dict[tuple[Coded, ...], int] = {(): 0}
         self.legal: dict[tuple[str, int, int], list[Coded]] = {}
         self.offered: list[int] = []
@@ -162,7 +172,8 @@ class _Shapes:
 
     def add(self, software: Software) -> None:
         """The shapes of one backend with its stack, precision and loss."""
-        key = (software.backend.name, software.precision, software.gradient_dtype)
+        beside = tensor_overlapped(software.software_stack)
+        key = (software.backend.name, software.precision, software.gradient_dtype, beside)
         if key not in self.cores:
             self.cores[key] = list(self._cores(software))
         words = [

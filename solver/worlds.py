@@ -10,7 +10,7 @@ from ..costs.layout import Layout
 from ..hardware import Cluster
 from ..models.counts import training_flops_per_token
 from ..models.divisors import divisors_of, legal_degrees
-from ..models.overlap import KNOBS as OVERLAP_KNOBS
+from ..models.overlap import DATA_KNOBS
 from ..plans import Request
 from .lower import layers_by_kind, least_chunks
 from .shape import ideal_cluster, leaves_of
@@ -97,7 +97,7 @@ def _works(request: Request, width: int) -> dict[int, Chunk]:
         }
     free = (
         "zero_stage", "shard_group_size", "secondary_shard_group_size", "reshard_after_forward",
-        *OVERLAP_KNOBS, "offload_optimizer", "offload_params",
+        *DATA_KNOBS, "offload_optimizer", "offload_params",
         "gradient_accumulation_steps", "rank_order",
     )  # fmt: skip
     one = {"pipeline_parallel": (1,), "data_parallel": (1,), "virtual_pipeline": (1,)}

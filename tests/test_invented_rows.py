@@ -142,6 +142,7 @@ def row_of(kind: Shape, data: int) -> Row:
         offload_optimizer="cpu" if kind.host else "none",
         offload_params="cpu" if kind.host and fsdp else "none",
         sequence_parallel=False,
+        overlap_tensor_parallel=False,
         rank_order="tp-cp-dp-pp",
         micro_batch_size=1,
         gradient_accumulation_steps=kind.steps,

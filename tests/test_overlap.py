@@ -236,12 +236,14 @@ def test_the_ladder_has_its_line() -> None:
     asked = request(backend="megatron", tensor_parallel=2, pipeline_parallel=1, zero_stage=1)
     found = plan(asked)
     assert isinstance(found, Plan)
-    without, last = ladder(asked, found)[-2:]
+    without, with_tensor, last = ladder(asked, found)[-3:]
     forced = plan(asked.changed({f"choose.{GRADIENT}": False}))
 
     assert without.set == f"{GRADIENT}=false" and without.lever == "the plan without overlap"
     assert without.memory_bytes == last.memory_bytes
     assert without.step_seconds > last.step_seconds
+    assert with_tensor.set == "overlap_tensor_parallel=true"
+    assert with_tensor.step_seconds < last.step_seconds and with_tensor.memory_bytes > last.memory_bytes
     assert isinstance(forced, Plan) and forced.time.step_seconds <= without.step_seconds
 
 
@@ -338,7 +340,7 @@ def test_a_plan_without_the_knobs_is_read_as_before() -> None:
     made = plan_of(of_megatron(1), model=MODEL, sequence=4096)
     told = json.loads(as_json(made))
     assert told["strategy"]["overlap"] == {
-        "gradient_reduce": True, "parameter_gather": True, "zero3_gather": False,
+        "gradient_reduce": True, "parameter_gather": True, "tensor_parallel": True, "zero3_gather": False,
     }  # fmt: skip
     for knob in (GRADIENT, GATHER):
         del told["strategy"][knob]

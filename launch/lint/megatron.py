@@ -20,6 +20,7 @@ GO_WITH = (
     ("recompute_num_layers", "recompute_granularity", "needs --recompute-granularity full"),
     ("recompute_modules", "recompute_granularity", "needs --recompute-granularity selective"),
     ("optimizer_offload_fraction", "optimizer_cpu_offload", "needs --optimizer-cpu-offload"),
+    ("tp_comm_overlap", "sequence_parallel", "needs --sequence-parallel"),
     ("overlap_param_gather", "use_distributed_optimizer", "needs --use-distributed-optimizer"),
     ("overlap_param_gather", "overlap_grad_reduce", "needs --overlap-grad-reduce"),
     ("expert_model_parallel_size", "num_experts", "needs --num-experts"),

@@ -153,6 +153,7 @@ def parallel_args(plan: Plan) -> ParallelArgs:
         use_distributed_optimizer=sharded,
         overlap_grad_reduce=strategy.overlap_gradient_reduce,
         overlap_param_gather=strategy.overlap_parameter_gather,
+        tp_comm_overlap=strategy.overlap_tensor_parallel,
     )
 
 

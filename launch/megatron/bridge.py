@@ -50,6 +50,7 @@ def overrides(args: MegatronArgs) -> dict[str, Any]:
         "dataset.seq_length": args.model.seq_length,
         "model.tensor_model_parallel_size": parallel.tensor_model_parallel_size,
         "model.sequence_parallel": parallel.sequence_parallel,
+        "model.tp_comm_overlap": parallel.tp_comm_overlap,
         "model.pipeline_model_parallel_size": parallel.pipeline_model_parallel_size,
         "model.virtual_pipeline_model_parallel_size": parallel.num_virtual_stages_per_pipeline_rank,
         "model.pipeline_model_parallel_layout": parallel.pipeline_model_parallel_layout,

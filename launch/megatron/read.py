@@ -94,6 +94,7 @@ def fields(bundle: Bundle, model: Transformer, cards: int) -> dict[str, Any]:
     micro = args.count("micro_batch_size")
     total = args.number("global_batch_size")
     sharded = args.switch("use_distributed_optimizer")
+    split = args.switch("sequence_parallel") and tensor > 1
     routed = any(kind.feed_forward.experts for kind in model.kinds)
     layers, chunks = _layers(args, model, stages)
     found: dict[str, Any] = {
@@ -109,8 +110,8 @@ def fields(bundle: Bundle, model: Transformer, cards: int) -> dict[str, Any]:
         "zero_stage": int(sharded),
         "shard_group_size": ranks * context if sharded else 1,
         "reshard_after_forward": False,
-        **_overlaps(args, sharded),
-        "sequence_parallel": args.switch("sequence_parallel") and tensor > 1,
+        **_overlaps(args, sharded, split),
+        "sequence_parallel": split,
         "micro_batch_size": micro,
         "rank_order": "tp-cp-pp-dp" if args.switch("use_tp_pp_dp_mapping") and stages > 1 else "tp-cp-dp-pp",
         "stages": _stages(args, layers, chunks),
@@ -125,13 +126,20 @@ def fields(bundle: Bundle, model: Transformer, cards: int) -> dict[str, Any]:
     return found
 
 
-def _overlaps(args: Arguments, sharded: bool) -> dict[str, bool]:
-    """Which communication of the data ranks runs beside compute."""
+def _overlaps(args: Arguments, sharded: bool, split: bool) -> dict[str, bool]:
+    """Which communication of data and tensor ranks runs beside compute."""
     reduces, gathers = (args.switch(name) for name in ("overlap_grad_reduce", "overlap_param_gather"))
     if gathers and not (sharded and reduces):
         lacking = "--overlap-grad-reduce" if sharded else "--use-distributed-optimizer"
         raise args.wrong("overlap_param_gather", f"needs {lacking}")
-    return {"overlap_gradient_reduce": reduces, "overlap_parameter_gather": gathers}
+    tensor = args.switch("tp_comm_overlap")
+    if tensor and not split:
+        raise args.wrong("tp_comm_overlap", "needs --sequence-parallel and tensor ranks")
+    return {
+        "overlap_gradient_reduce": reduces,
+        "overlap_parameter_gather": gathers,
+        "overlap_tensor_parallel": tensor,
+    }
 
 
 KINDS: dict[str, str] = {

@@ -39,6 +39,7 @@ class ParallelArgs(Strict):
     use_distributed_optimizer: bool = False
     overlap_grad_reduce: bool = False
     overlap_param_gather: bool = False
+    tp_comm_overlap: bool = False
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -53,6 +54,8 @@ class ParallelArgs(Strict):
             raise ValueError(f"{sizes} ranks on two levels are not {self.context_parallel_size}")
         if (self.expert_model_parallel_size is None) != (self.expert_tensor_parallel_size is None):
             raise ValueError("both sizes of experts are stated, or none")
+        if self.tp_comm_overlap and not self.sequence_parallel:
+            raise ValueError("tp_comm_overlap needs sequence_parallel")
         if self.overlap_param_gather and not (self.use_distributed_optimizer and self.overlap_grad_reduce):
             raise ValueError("overlap_param_gather needs the distributed optimizer and overlap_grad_reduce")
         return self

@@ -41,6 +41,7 @@ class Row(NamedTuple):
     offload_optimizer: str
     offload_params: str
     sequence_parallel: bool
+    overlap_tensor_parallel: bool
     rank_order: str
     micro_batch_size: int
     gradient_accumulation_steps: int
@@ -98,8 +99,9 @@ def _legal(request: Request) -> Iterator[Row]:
                         for order, batch in _schedule(request, known, cut):
                             if not _whole_blocks(request, words[2], cut, batch[0], sequence):
                                 continue
-                            rest = (*shard, *place, sequence, order, *batch, _order(cut, batch[-1]))
-                            yield _row(words, cut, rest)
+                            for beside in _tensor_overlaps(request, words, cut.tensor, sequence):
+                                rest = (*shard, *place, sequence, beside, order, *batch)
+                                yield _row(words, cut, (*rest, _order(cut, batch[-1])))
 
 
 def _row(words: Words, cut: Degrees, rest: tuple[Any, ...]) -> Row:
@@ -408,6 +410,19 @@ def _beside(name: str, zero: int, reduces: bool, gathers: bool) -> bool:
     if name == "deepspeed":
         return not gathers and not (reduces and zero == 0)
     return not gathers or (reduces and zero > 0)
+
+
+def _tensor_overlaps(request: Request, words: Words, tensor: int, sequence: bool) -> Iterator[bool]:
+    """Whether tensor ranks overlap: Megatron-LM's can, each with a part of a sequence, on one island.
+
+    Unasked they do where the stack's runs did.
+    """
+    knob, island = "overlap_tensor_parallel", request.cluster.node.island_size
+    able = words[0] == "megatron" and tensor > 1 and sequence and tensor <= min(island, request.cluster.gpus)
+    usual = able and stack(words[1]).tensor_overlapped
+    for on in (False, True):
+        if (able or not on) and wished(request, knob, on) and (_spoken(request, knob) or on == usual):
+            yield on
 
 
 def _spoken(request: Request, knob: str) -> bool:

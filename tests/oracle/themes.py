@@ -197,6 +197,7 @@ def beside(rng: Random) -> dict[str, Any]:
         "backend": rng.choice((["megatron"], ["deepspeed"], ["deepspeed", "megatron"])),
         "overlap_gradient_reduce": rng.choice((values, None)),
         "overlap_parameter_gather": rng.choice((values, None, None)),
+        "overlap_tensor_parallel": rng.choice((None, [False, True])),
         "rules": rng.choice(([], [], ["overlap_parameter_gather <= overlap_gradient_reduce"])),
     }
     return asked(
@@ -267,5 +268,5 @@ def hosted(rng: Random) -> dict[str, Any]:
 THEMES: tuple[Theme, ...] = (
     pipeline, anything, two_kinds, tensor, pipeline, context, routing, hosted, pipeline, zero,
     pipeline, sharded, two_kinds, interleaved, arithmetic, arithmetic, routing, hosted, arithmetic, zero,
-    pipeline, sharded, two_kinds, hosted, anything, doubled, two_kinds, hosted, arithmetic, sharded,
+    beside, sharded, two_kinds, hosted, anything, doubled, two_kinds, hosted, arithmetic, sharded,
 )  # fmt: skip

@@ -44,6 +44,7 @@ PARALLEL_ARGS=(
   --use-distributed-optimizer
   --overlap-grad-reduce
   --overlap-param-gather
+  --tp-comm-overlap
 )
 
 # One optimizer step.
