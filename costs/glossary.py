@@ -47,6 +47,7 @@ _CUT_EXPERTS = {**_SHARDED, "backend": "megatron", "expert_parallel": 4, "expert
 _SECOND = {"backend": "deepspeed", "zero_stage": 3, "secondary_shard_group_size": 4}
 OTHERS = (
     Example("llama-3.1-8b", "TP 8 of Megatron", _TENSOR),
+    Example("llama-3.1-8b", "TP 8 of Megatron with overlap", {**_TENSOR, "overlap_tensor_parallel": True}),
     Example("llama-3.1-8b", "PP 8 of Megatron", {**_SHARDED, "backend": "megatron", "pipeline_parallel": 8}),
     Example("llama-3.1-8b", "CP 8 of Megatron", {**_SHARDED, "backend": "megatron", "context_parallel": 8}),
     Example("llama-3.1-8b", "CP 8 of Megatron by Ulysses", _ULYSSES),

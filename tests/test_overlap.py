@@ -345,3 +345,104 @@ def test_a_plan_without_the_knobs_is_read_as_before() -> None:
     for knob in (GRADIENT, GATHER):
         del told["strategy"][knob]
     assert plan_from(told, "plan.json").strategy == made.strategy
+
+
+TENSOR = "overlap_tensor_parallel"
+
+
+def of_tensor(stack_name: str = "megatron-core-2025", **changes: Any) -> Strategy:
+    """Eight tensor ranks with sequence parallel under two data ranks."""
+    values = {
+        "tensor_parallel": 8, "sequence_parallel": True, "gradient_accumulation_steps": 32,
+        "software_stack": stack_name,
+    }  # fmt: skip
+    return megatron(1, 2, stages=stages(1, 32), **{**values, **changes})
+
+
+def test_tensor_ranks_overlap_by_themselves_where_the_stacks_runs_did() -> None:
+    """Megatron Bridge and NeMo with sequence parallel, not Megatron-LM's own arguments."""
+    assert of_tensor("megatron-bridge-2025").overlap_tensor_parallel
+    assert of_tensor("nemo-2024").overlap_tensor_parallel
+    assert not of_tensor("megatron-bridge-2025", sequence_parallel=False).overlap_tensor_parallel
+    assert not of_tensor(
+        "megatron-bridge-2025", tensor_parallel=1, sequence_parallel=False
+    ).overlap_tensor_parallel
+    assert not of_tensor().overlap_tensor_parallel
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp8"])
+def test_overlapped_tensor_ranks_show_the_share_of_runs_with_it_and_hold_twelve_buffers(
+    precision: str,
+) -> None:
+    """Eight buffers of T h in the type of the products and four in 16 bits, at every moment."""
+    on, off = (priced(of_tensor(precision=precision, overlap_tensor_parallel=on)) for on in (True, False))
+    bridge, old = (stack(name).tensor_exposed for name in ("megatron-bridge-2025", "megatron-2022"))
+    tokens, hidden, w = 4096, 4096, 2 if precision == "bf16" else 1
+
+    assert on.terms_ns["tensor_comm"] / off.terms_ns["tensor_comm"] == pytest.approx(bridge / old, rel=1e-3)
+    for moment, terms in on.stages[0].moments_kib.items():
+        assert terms.pop("user_buffers") * 1024 == (8 * w + 4 * 2) * tokens * hidden
+        assert terms == {k: v for k, v in off.stages[0].moments_kib[moment].items() if k != "user_buffers"}
+
+
+def test_a_model_of_which_nothing_is_known_keeps_its_stacks_share() -> None:
+    """Experts and latent attention have no user buffers: the switch moves neither time nor memory."""
+    asked = request().changed({"model": "mixtral-8x7b"})
+    on, off = (price(asked, of_tensor(overlap_tensor_parallel=on)) for on in (True, False))
+    assert on.step_ns == off.step_ns and on.peak_kib == off.peak_kib
+
+
+WRONG_TENSOR = {
+    "no part of a sequence": of_tensor(sequence_parallel=False, overlap_tensor_parallel=True),
+    "alone": megatron(1, 16, stages=stages(1, 32), overlap_tensor_parallel=True),
+    "two islands": megatron(
+        1, 1, stages=stages(1, 32), tensor_parallel=16, sequence_parallel=True, overlap_tensor_parallel=True
+    ),
+    "FSDP": fsdp(3, 8, tensor_parallel=2, sequence_parallel=True, overlap_tensor_parallel=True),
+}
+
+
+@pytest.mark.parametrize("strategy", WRONG_TENSOR.values(), ids=WRONG_TENSOR.keys())
+def test_tensor_ranks_that_cannot_overlap_are_refused(strategy: Strategy) -> None:
+    """Without sequence parallel, over two islands, under another backend."""
+    found = {breach.rule: breach.reason for breach in breaches(request(), strategy)}
+    assert found.get(TENSOR)
+
+
+def test_tensor_ranks_on_one_island_may_overlap() -> None:
+    """Eight of eight cards of an island."""
+    assert TENSOR not in {
+        breach.rule for breach in breaches(request(), of_tensor(overlap_tensor_parallel=True))
+    }
+
+
+def test_tensor_overlap_is_searched_where_it_is_asked_for_and_offered_elsewhere() -> None:
+    """Unasked no row has it; asked for both the faster is taken; the offer is what asking gives."""
+    forced: dict[str, Any] = {"backend": "megatron", "tensor_parallel": 8, "pipeline_parallel": 1}
+    plain, free = plan(request(**forced)), plan(request(**forced, overlap_tensor_parallel=[True, False]))
+
+    assert set(rows(request(**forced)).overlap_tensor_parallel.tolist()) == {0}
+    assert isinstance(plain, Plan) and isinstance(free, Plan)
+    assert free.strategy.overlap_tensor_parallel
+    offer = next(offer for offer in plain.offers if offer.set == f"{TENSOR}=true")
+    assert offer.resulting_step_seconds == free.time.step_seconds < plain.time.step_seconds
+
+
+@pytest.mark.parametrize("on", [True, False])
+def test_tensor_overlap_is_written_and_read_back(on: bool, tmp_path: Path) -> None:
+    """--tp-comm-overlap; without sequence parallel it is refused and linted."""
+    made = plan_of(of_tensor(overlap_tensor_parallel=on), model=MODEL, sequence=4096)
+    files = emit(made, "megatron")
+    (tmp_path / "megatron_args.sh").write_text(files["megatron_args.sh"], encoding="utf-8")
+    (tmp_path / "launch.sh").write_text(files["launch.sh"], encoding="utf-8")
+    found = read_config(documents([str(tmp_path)]), made.request).strategy
+
+    assert ("--tp-comm-overlap" in files["megatron_args.sh"]) is on
+    assert (TENSOR in files["README.md"]) is on
+    assert found.overlap_tensor_parallel is on
+    if on:
+        path = tmp_path / "megatron_args.sh"
+        path.write_text(files["megatron_args.sh"].replace("  --sequence-parallel\n", ""), encoding="utf-8")
+        assert [f.message for f in lint(documents([str(path)])) if "tp-comm" in f.message]
+        with pytest.raises(InputError, match="sequence-parallel"):
+            read_config(documents([str(tmp_path)]), made.request)

@@ -23,7 +23,6 @@ WANTED: dict[str, tuple[object, ...]] = {
     "sequence_parallel": (False, True),
     "rank_order": ("tp-cp-dp-pp", "tp-cp-pp-dp"),
     "reshard_after_forward": (False, True),
-    "overlap_gradient_reduce": (False, True),
     "overlap_parameter_gather": (False, True),
     "shard_group": ("one card", "part", "whole"),
     "second_copy": (False, True),
