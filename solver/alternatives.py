@@ -180,7 +180,7 @@ def offers(
 def _wishes(request: Request, plan: Plan, step: int) -> Iterator[tuple[str, dict[str, Any], int, str]]:
     """(what to set, fields, ns it must stay below to pay, caveat).
 
-    8-bit arithmetic where all cards have it; where states are offloaded, moments in 8 bits, and one more
+    8-bit arithmetic where all cards have it; overlapped tensor ranks from one percent on; where states are offloaded, moments in 8 bits, and one more
     machine if the step falls by more than its share of the cards.
     """
     allowed = request.choose.precision or ("bf16",)
@@ -191,7 +191,7 @@ def _wishes(request: Request, plan: Plan, step: int) -> Iterator[tuple[str, dict
             yield f"precision={precision}", {"choose.precision": precision}, step, caveat
     able = "megatron" in (request.choose.backend or BACKENDS) and user_buffered(request.model)
     if able and request.choose.overlap_tensor_parallel is None and request.cluster.tiers().tiers[0].cards > 1:
-        yield f"{TENSOR_KNOB}=true", {f"choose.{TENSOR_KNOB}": True}, step, BUFFERS
+        yield f"{TENSOR_KNOB}=true", {f"choose.{TENSOR_KNOB}": True}, step - step // 100, BUFFERS
     if plan.strategy.offload_optimizer == "none":
         return
     if moment_bytes(LIGHT) < moment_bytes(request.training.optimizer):
