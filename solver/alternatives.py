@@ -180,8 +180,8 @@ def offers(
 def _wishes(request: Request, plan: Plan, step: int) -> Iterator[tuple[str, dict[str, Any], int, str]]:
     """(what to set, fields, ns it must stay below to pay, caveat).
 
-    8-bit arithmetic where all cards have it; overlapped tensor ranks from one percent on; where states are offloaded, moments in 8 bits, and one more
-    machine if the step falls by more than its share of the cards.
+    8-bit arithmetic where all cards have it; overlapped tensor ranks from one percent on; where states are
+    offloaded, moments in 8 bits, and one more machine if the step falls by more than its share of the cards.
     """
     allowed = request.choose.precision or ("bf16",)
     cards = [pool.node.gpu for pool in request.cluster.pools]
