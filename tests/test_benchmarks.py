@@ -206,6 +206,15 @@ def test_every_framework_finds_a_rule_and_known_words() -> None:
         ({"framework": "AA-Scaling", "notes": "fused RMSNorm"}, "three-dimensions-flash"),
         ({"framework": "AA-Scaling", "notes": "FlashAttention-2"}, "aa-scaling-eager"),
         ({"framework": "nanotron", "year": "2025"}, "nanotron"),
+        ({"framework": "Megatron-LM", "year": "2024"}, "megatron-lm-flash"),
+        ({"framework": "Megatron-LM", "year": "2024", "notes": "tp-comm-overlap"}, "megatron-lm-overlap"),
+        ({"framework": "Megatron-LM", "year": "2025"}, "megatron-lm-core"),
+        ({"framework": "NeMo 1.11", "year": "2022"}, "nemo-early"),
+        ({"framework": "NeMo 24.09", "year": "2024"}, "nemo"),
+        ({"framework": "LitGPT", "notes": "torch.compile"}, "litgpt-compiled"),
+        ({"framework": "LitGPT", "notes": "no torch.compile"}, "litgpt"),
+        ({"framework": "llm.c", "year": "2024", "pp": "1"}, "written-in-cuda"),
+        ({"framework": "FSDP2 (AutoModel)", "year": "2025", "pp": "1"}, "automodel"),
     ],
 )
 def test_framework_year_and_notes_choose_the_software(cells: dict[str, str], rule: str) -> None:
