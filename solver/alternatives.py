@@ -17,6 +17,7 @@ from .coefficients import capacity_kib
 from .folk import even_plan
 from .ladder import LIGHT
 from .outcome import Found
+from .overlapping import in_island
 from .search import Search
 from .tables import Tables
 
@@ -190,7 +191,7 @@ def _wishes(request: Request, plan: Plan, step: int) -> Iterator[tuple[str, dict
             caveat = "8-bit linears change the numerics; prove convergence on a short run first"
             yield f"precision={precision}", {"choose.precision": precision}, step, caveat
     able = "megatron" in (request.choose.backend or BACKENDS) and user_buffered(request.model)
-    if able and request.choose.overlap_tensor_parallel is None and request.cluster.tiers().tiers[0].cards > 1:
+    if able and request.choose.overlap_tensor_parallel is None and in_island(request, 2):
         yield f"{TENSOR_KNOB}=true", {f"choose.{TENSOR_KNOB}": True}, step - step // 100, BUFFERS
     if plan.strategy.offload_optimizer == "none":
         return

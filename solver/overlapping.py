@@ -58,8 +58,8 @@ def tensor_overlapping(request: Request, software: Software, tensor: int, split:
 
 
 def in_island(request: Request, tensor: int) -> bool:
-    """Whether tensor ranks lie on one island of NVLink, which user buffers need."""
-    return tensor <= request.cluster.tiers().tiers[0].cards
+    """Whether tensor ranks lie on one island of NVLink, which user buffers need; cards on PCIe are alone."""
+    return tensor <= min(request.cluster.node.island_size, request.cluster.gpus)
 
 
 def overlaps_tensor(request: Request, strategy: Strategy) -> bool:

@@ -416,6 +416,19 @@ def test_tensor_ranks_on_one_island_may_overlap() -> None:
     }
 
 
+def test_cards_without_nvlink_have_no_user_buffers() -> None:
+    """Two cards on PCI Express: refused, in no row though asked for, and not offered."""
+    cluster, training = Cluster.of_gpus("ws-8x-rtx-4090", 2), request().training
+    asked = Request(model="qwen2.5-1.5b", cluster=cluster, training=training, choose={TENSOR: [True, False]})
+    made = megatron(
+        1, 1, stages=stages(1, 28), tensor_parallel=2, sequence_parallel=True, overlap_tensor_parallel=True
+    )
+    assert TENSOR in {breach.rule for breach in breaches(asked, made)}
+    assert set(rows(asked).overlap_tensor_parallel.tolist()) == {0}
+    free = plan(asked.changed({f"choose.{TENSOR}": None, "choose.backend": "megatron"}))
+    assert isinstance(free, Plan) and all(TENSOR not in offer.set for offer in free.offers)
+
+
 def test_tensor_overlap_is_searched_where_it_is_asked_for_and_offered_elsewhere() -> None:
     """Unasked no row has it; asked for both the faster is taken; the offer is what asking gives."""
     forced: dict[str, Any] = {"backend": "megatron", "tensor_parallel": 8, "pipeline_parallel": 1}
