@@ -14,7 +14,8 @@ def check_text(found: Check, request: Request, verbose: bool) -> str:
     """Verdict, terms and stages of a strategy, and its loss against the best plan."""
     verdict = found.verdict.replace("_", " ")
     told = paragraph(trained(request.training, request.model), "  ", "    ")
-    lines = [paragraph(f"{verdict}: {job(request)}", "", "  "), told, items(knobs(found.strategy))]
+    head = f"refused, memory {verdict}" if found.breaches else verdict
+    lines = [paragraph(f"{head}: {job(request)}", "", "  "), told, items(knobs(found.strategy))]
     lines += [paragraph(f"{breach.reason} ({breach.origin})", "  × ", "    ") for breach in found.breaches]
     if found.files is not None:
         lines += _origin(found.files)

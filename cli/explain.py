@@ -54,7 +54,8 @@ def _found(name: str) -> list[FieldText | TermText]:
 
     found: list[FieldText | TermText] = []
     for known in (field_text, term_text):
-        for spelled in dict.fromkeys((name, name.strip().lower().replace(" ", "_").replace("-", "_"))):
+        plain = name.strip().lower().removeprefix("no ").replace(" ", "_").replace("-", "_")
+        for spelled in dict.fromkeys((name, plain)):
             try:
                 found.append(known(spelled))
                 break

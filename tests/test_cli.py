@@ -333,7 +333,7 @@ def test_check_tells_verdict_and_loss(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """check is exit 0 when it fits or is risky, 1 when not, or when a rule is broken."""
+    """check is exit 0 when it fits or is risky, 1 when not, or when a rule is broken, as its head says."""
     found = Check(
         inputs_hash="0", versions={}, verdict=verdict, strategy=plan.strategy, breaches=breaches,
         memory=plan.memory, time=plan.time, traffic=(), cost=plan.cost, loss_percent=12.5,
@@ -344,7 +344,7 @@ def test_check_tells_verdict_and_loss(
     path.write_text('{"backend": "deepspeed", "data_parallel": 8}')
     assert main(["check", *WORDS, "--strategy", str(path), *flags]) == code
     told = capsys.readouterr().out
-    assert told.startswith(verdict.replace("_", " "))
+    assert told.startswith(("refused, memory " if breaches else "") + verdict.replace("_", " "))
     assert "12.5 % slower than the best plan (54.6 s)" in told
     assert all(breach.reason in told for breach in breaches)
 

@@ -160,6 +160,13 @@ def test_every_word_of_a_screen_can_be_asked_for(
     assert not sorted(word for word in words if not explained(word, capsys))
 
 
+@pytest.mark.parametrize("word", ["no overlap gradient reduce", "no overlap parameter gather"])
+def test_a_switch_that_is_off_leads_to_its_field(word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A layout prints "no" before what is off."""
+    assert main(["explain", word]) == 0
+    assert capsys.readouterr().out.startswith(f"choose.{word.removeprefix('no ').replace(' ', '_')}:")
+
+
 def test_every_printed_spelling_leads_to_its_word() -> None:
     """No two words of an answer are printed alike, and each spelling finds the word it stands with."""
     for word, shown in spellings():
