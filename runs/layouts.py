@@ -77,8 +77,9 @@ def layouts_of(record: Record, software: Software, transformer: Transformer, clu
     found = []
     choices = choices_of(record, software.recipe, transformer.layers, degrees.pipeline, degrees.data)
     for micro, chunks, recompute in choices:
-        held = held_layers(transformer, degrees.pipeline, chunks, software.stage_layers)
-        found += _candidate(record, held, degrees, way, fixed, micro, chunks, recompute)
+        if degrees.pipeline * chunks < transformer.layers + degrees.pipeline:
+            held = held_layers(transformer, degrees.pipeline, chunks, software.stage_layers)
+            found += _candidate(record, held, degrees, way, fixed, micro, chunks, recompute)
     if not found:
         raise Refused("batch", "no micro-batch and interleaving divide the global batch and the layers")
     return Layouts(
@@ -184,7 +185,7 @@ def _candidate(
     """The one reading, or none where the numbers do not divide."""
     batch = record.integer("global_batch_seqs") or degrees.data * micro
     steps, rest = divmod(batch, degrees.data * micro)
-    if rest or not steps or degrees.pipeline * chunks >= sum(held) + degrees.pipeline:
+    if rest or not steps:
         return []
     if chunks > 1 and not record.said("vpp") and steps % degrees.pipeline:
         return []
