@@ -14,6 +14,7 @@ OF_THE_TREE = (
     "term_pages",
     "topologies",
     "more_runs",
+    "other_software",
 )
 NEEDS = {"clients": "torch", "test_answers_by_schema.py": "jsonschema"}
 NEEDS |= {f"test_{name}.py": "benchmarks" for name in OF_THE_TREE}
