@@ -53,8 +53,8 @@ def _found(name: str) -> list[FieldText | TermText]:
     from ..plans.fields import field_elsewhere, field_text, fields_taking, near_fields
 
     found: list[FieldText | TermText] = []
+    plain = name.strip().lower().removeprefix("no ").replace(" ", "_").replace("-", "_")
     for known in (field_text, term_text):
-        plain = name.strip().lower().removeprefix("no ").replace(" ", "_").replace("-", "_")
         for spelled in dict.fromkeys((name, plain)):
             try:
                 found.append(known(spelled))
