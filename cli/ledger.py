@@ -78,7 +78,7 @@ def _parameters(size: str) -> int:
     from ..inputs.origin import placed
     from ..models import count
     from ..plans import count_of
-    from ..plans.sections import transformer_of
+    from ..plans.model_name import transformer_of
 
     if size[:1].isdigit() or size[:1] in "-+.":
         return count_of(size, "size", "argument")

@@ -99,7 +99,7 @@ class Job:
 
     def flags(self) -> dict[str, object]:
         """The flags by the dotted field each one sets."""
-        from ..plans.sections import is_path
+        from ..plans.model_name import is_path
 
         return {
             "cluster.file" if self.cluster and is_path(self.cluster) else "cluster.preset": self.cluster,

@@ -76,7 +76,7 @@ def _show_cluster(
 def _model(name: str) -> ModelCard:
     from ..inputs import InputError
     from ..inputs.origin import placed
-    from ..plans.sections import report_of
+    from ..plans.model_name import report_of
     from .cards import model_card
 
     try:

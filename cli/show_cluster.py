@@ -18,7 +18,8 @@ def asked(name: str, flags: dict[str, object], sets: Sequence[str]) -> ClusterCa
     """
     from ..inputs import InputError
     from ..inputs.origin import placed
-    from ..plans.sections import cluster_of, is_path
+    from ..plans.cluster_table import cluster_of
+    from ..plans.model_name import is_path
     from ..plans.settings import FLAGS
     from .cards import cluster_card
 

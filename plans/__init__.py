@@ -3,9 +3,11 @@
 | file | holds |
 |---|---|
 | `request`, `choose`, `limits` | the question and what it leaves open |
-| `read`, `raw`, `lines`, `settings`, `sections`, `question` | reading it from files, `--set` and flags |
+| `read`, `raw`, `lines`, `settings`, `question` | reading it from files, `--set` and flags |
+| `table`, `cluster_table`, `training_table`, `model_name` | its tables, made into nouns |
 | `quantity` | amounts with units |
-| `plan`, `check`, `row` | the answers: a plan, a judgement, rows of `compare` and `curve`, `why` |
+| `plan`, `peak`, `step`, `beside` | a plan: its proof, its memory, its seconds, what stands beside it |
+| `no_plan`, `check`, `row` | other answers: none fits, a judgement, rows of `compare` and `curve`, `why` |
 | `complete`, `saved`, `schema` | strategies as people write them; answers as JSON; published schemas |
 
 Answers of other questions than `plan`, in `check` and `row`, are loaded when first asked for.
@@ -17,40 +19,21 @@ from typing import TYPE_CHECKING
 
 from ..inputs.origin import as_input_error
 from ..inputs.rooms import rooms
+from .beside import Alternative, Notice, Offer, Rung
 from .choose import Choose
 from .complete import read_strategy
 from .digests import edited, stamped
 from .limits import Limits, Objective
+from .no_plan import Conflict, Cure, NoPlan, Outcome, OutOfTime
 from .padding import padded_request
-from .plan import (
-    SCHEMA_VERSION,
-    Alternative,
-    Buckets,
-    BytesPerParameter,
-    Conflict,
-    Cost,
-    Cure,
-    MemoryReport,
-    NoPlan,
-    Notice,
-    Offer,
-    Outcome,
-    OutOfTime,
-    PeakUncertainty,
-    Plan,
-    Proof,
-    Rung,
-    StageMemory,
-    TimeReport,
-    Traffic,
-    Uncertainty,
-    Verdict,
-)
+from .peak import BytesPerParameter, MemoryReport, PeakUncertainty, StageMemory, Verdict
+from .plan import SCHEMA_VERSION, Buckets, Plan, Proof
 from .quantity import bytes_of, count_of
 from .question import Question
 from .read import read_question, read_request
 from .request import Request
 from .saved import answer_of, as_json, read_plan
+from .step import Cost, TimeReport, Traffic, Uncertainty
 
 if TYPE_CHECKING:
     from .check import Best, Breach, Check, Edited, FilesRead, Patched

@@ -6,7 +6,10 @@ from typing import Literal
 
 from ..inputs import Frozen
 from ..models import Strategy
-from .plan import SCHEMA_VERSION, Cost, MemoryReport, Notice, TimeReport, Traffic, Verdict
+from .beside import Notice
+from .peak import MemoryReport, Verdict
+from .plan import SCHEMA_VERSION
+from .step import Cost, TimeReport, Traffic
 
 
 class Breach(Frozen):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import lcm
 
 from ..models.divisors import EIGHT_BIT, RING, padded
-from .plan import Notice
+from .beside import Notice
 from .request import Request
 
 FIELD = "training.sequence_length"

@@ -14,12 +14,14 @@ from ..inputs.kinds import path_of, refuse_no_list, refuse_no_mapping
 from ..inputs.origin import as_input_error, origin_of, placed
 from ..models import Transformer
 from .choose import Choose
+from .cluster_table import cluster_of
 from .limits import Limits, Objective
+from .model_name import is_path, transformer_of
 from .question import Question, question_of
 from .raw import Raw, raw_of, read_source
 from .request import Request
-from .sections import cluster_of, is_path, training_of, transformer_of
 from .settings import FLAGS, INSIDE, parsed, settings_in, value_of
+from .training_table import training_of
 
 Part = TypeVar("Part", bound=BaseModel)
 

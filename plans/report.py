@@ -13,19 +13,10 @@ from ..hardware import gemm_curve
 from ..inputs import InputError
 from ..inputs.kinds import refuse_no_list, refuse_other
 from ..models import Strategy
-from .plan import (
-    Buckets,
-    BytesPerParameter,
-    Cost,
-    MemoryReport,
-    PeakUncertainty,
-    StageMemory,
-    TimeReport,
-    Traffic,
-    Uncertainty,
-    Verdict,
-)
+from .peak import BytesPerParameter, MemoryReport, PeakUncertainty, StageMemory, Verdict
+from .plan import Buckets
 from .request import Request
+from .step import Cost, TimeReport, Traffic, Uncertainty
 
 
 def price(request: Request, strategies: Sequence[Strategy]) -> list[Ledger]:

@@ -17,8 +17,10 @@ from ..inputs.origin import as_input_error, origin_of
 from ..models import Training, Transformer
 from ..models.adapters import check_targets
 from .choose import Choose
+from .cluster_table import DESCRIBED, cluster_of, with_gpus
 from .limits import Limits, Objective
-from .sections import DESCRIBED, cluster_of, training_of, transformer_of, with_gpus
+from .model_name import transformer_of
+from .training_table import training_of
 
 ARGUMENT = "argument"
 """Origin of a value handed to `Request` in Python."""

@@ -8,7 +8,9 @@ from pydantic import Field
 
 from ..inputs import Frozen
 from ..models.strategy import Strategy
-from .plan import SCHEMA_VERSION, Notice, Verdict
+from .beside import Notice
+from .peak import Verdict
+from .plan import SCHEMA_VERSION
 
 
 class Point(Frozen):

@@ -12,7 +12,8 @@ from ..models.strategy import Recompute
 from .check import Check
 from .fields import FieldText
 from .message import Diagnosis
-from .plan import NoPlan, OutOfTime, Plan
+from .no_plan import NoPlan, OutOfTime
+from .plan import Plan
 from .request import Request
 from .row import Compare, Curve, Why
 

@@ -7,8 +7,9 @@ from typing import Any
 
 from ..inputs import InputError, nearest
 from .choose import Choose
+from .cluster_table import CLUSTER_KEYS
 from .limits import Limits, Objective
-from .sections import CLUSTER_KEYS, TRAINING_KEYS
+from .training_table import TRAINING_KEYS
 
 FIELDS: tuple[str, ...] = (
     "model",

@@ -20,7 +20,7 @@ from shardwise.inputs import InputError
 from shardwise.inputs.lines import json_lines, toml_lines
 from shardwise.models import Training
 from shardwise.plans import Choose, Request, read_request
-from shardwise.plans.sections import CLUSTER_KEYS, DESCRIBED, cluster_of
+from shardwise.plans.cluster_table import CLUSTER_KEYS, DESCRIBED, cluster_of
 from shardwise.plans.settings import FIELDS, value_of
 
 JOB = """model = "llama-3.1-8b"
