@@ -19,6 +19,7 @@ from pydantic import ValidationError
 
 from ..hardware import Cluster, Gpu, Node, node, node_names
 from ..inputs import InputError
+from ..inputs.origin import as_input_error
 from .cards import card_of
 from .facts import facts
 from .links import fabric_of, network_of
@@ -41,8 +42,10 @@ def cluster_of(record: Record) -> tuple[Cluster, tuple[str, ...], tuple[str, ...
         per_node = _per_node(record, machine, gpus)
         machine = _with_network(machine, record, per_node)
         cluster = _cluster(machine, gpus, per_node)
-    except (InputError, ValidationError) as error:
+    except InputError as error:
         raise Refused("cluster", f"makes no cluster: {error}") from None
+    except ValidationError as error:
+        raise Refused("cluster", f"makes no cluster: {as_input_error(error, {}).reason}") from None
     imputed = ["gpu"] if card.imputed else []
     if gpus > per_node and network_of(record.said("inter_link"), per_node) is None:
         imputed.append("inter_link")
@@ -76,9 +79,16 @@ def _cluster(machine: Node, gpus: int, per_node: int) -> Cluster:
     if machine.domain_size > machine.gpus:
         machine = _changed(machine, domain_size=1 << (machine.domain_size.bit_length() - 1))
     if per_node != machine.gpus:
-        size = gcd(per_node, machine.island_size) if machine.island_size < machine.gpus else per_node
+        size = _island(machine, per_node)
         machine = _changed(machine, gpus=per_node, island_size=size, domain_size=size)
     return Cluster(name=name, node=machine, nodes=gpus // per_node)
+
+
+def _island(machine: Node, cards: int) -> int:
+    """Cards of an island in a machine like `machine` that holds `cards`, no more than a bridge joins."""
+    if machine.gpu.bridge_gpus is not None and machine.island_size > 1:
+        return gcd(cards, machine.gpu.bridge_gpus)
+    return gcd(cards, machine.island_size) if machine.island_size < machine.gpus else cards
 
 
 @cache
