@@ -159,14 +159,22 @@ def links_in_all(card: Gpu) -> int | None:
 
 def _with_matrix(found: Node, islands: Islands, said: Description) -> tuple[Node, list[str]]:
     """`found` as its matrix shows it: islands, weakest link, order of cards, network cards in use."""
-    notes = islands.notes()
-    card = found.gpu
-    changes: dict[str, object] = {
-        "card_order": islands.order if islands.order != tuple(range(found.gpus)) else ()
-    }
+    joined, links = _island_links(found, islands)
+    used, rails = _rails(islands, said)
+    order = islands.order if islands.order != tuple(range(found.gpus)) else ()
+    notes = [*islands.notes(), *links]
+    if not found.gpu.peer_to_peer and islands.path:
+        through = "has no peer-to-peer copies: traffic between cards goes through host memory"
+        notes.append(f"{found.gpu.name} {through}")
+    return changed(found, {"card_order": order, **joined, **used}, "matrix"), [*notes, *rails]
+
+
+def _island_links(found: Node, islands: Islands) -> tuple[dict[str, object], list[str]]:
+    """Fields of a machine's islands and their links where the matrix differs from it, and what to say."""
+    card, notes = found.gpu, []
+    changes: dict[str, object] = {}
     size = islands.size if islands.size == 1 or card.joins(islands.size) else 1
-    hides = size == 1 and card.interconnect == "nvlink" and card.bridge_gpus is None and found.gpus > 1
-    if hides:
+    if size == 1 and card.interconnect == "nvlink" and card.bridge_gpus is None and found.gpus > 1:
         notes.append(
             f"{card.name} has NVLink but the matrix shows none: taken as shown; the PCIe-only view "
             "(topo -mp) hides it, so paste topo -m"
@@ -179,30 +187,31 @@ def _with_matrix(found: Node, islands: Islands, said: Description) -> tuple[Node
         changes |= {"island_size": size, "domain_size": domain, "link": shape}
     elif size > 2 and islands.shape != found.link:
         changes |= {"link": islands.shape}
-    nominal = links_in_all(card)
     if islands.shape == "nvlink-mesh" and size > 1:
         changes |= {"link_share": islands.degrees[0] / islands.degrees[1]}
     if islands.shape in ("nvswitch", "pairs") and size > 1:
-        whole = nominal or islands.counts[-1]
+        whole = links_in_all(card) or islands.counts[-1]
         changes |= {"link_share": min(1.0, islands.weakest / whole)}
         if islands.weakest < whole:
             notes.append(f"NV{islands.weakest} of the {whole} links of {card.name}: rates are scaled to it")
-    if not card.peer_to_peer and islands.path:
-        notes.append(
-            f"{card.name} has no peer-to-peer copies: traffic between cards goes through host memory"
-        )
+    return changes, notes
+
+
+def _rails(islands: Islands, said: Description) -> tuple[dict[str, object], list[str]]:
+    """Network cards next to cards, where nothing else tells how many there are, and what to say of them."""
     rails = islands.rail_nics
-    if rails and said.nics_per_node is None and said.machine is None:
-        changes |= {"nics": len(rails)}
-        if said.fabric is None:
-            changes |= {"fabric": RDMA_FABRIC}
-            notes.append(f"fabric not known: the listed network cards do RDMA, so taken as {RDMA_FABRIC}")
-        spare = len(islands.matrix.nics) - len(rails)
-        if spare and all(islands.rails):
-            notes.append(
-                f"{spare} of {len(islands.matrix.nics)} network cards are next to no card: not counted"
-            )
-    return changed(found, changes, "matrix"), notes
+    if not rails or said.nics_per_node is not None or said.machine is not None:
+        return {}, []
+    changes: dict[str, object] = {"nics": len(rails)}
+    notes = []
+    if said.fabric is None:
+        changes |= {"fabric": RDMA_FABRIC}
+        notes.append(f"fabric not known: the listed network cards do RDMA, so taken as {RDMA_FABRIC}")
+    total = len(islands.matrix.nics)
+    spare = total - len(rails)
+    if spare and all(islands.rails):
+        notes.append(f"{spare} of {total} network cards are next to no card: not counted")
+    return changes, notes
 
 
 def _ask_network(machine: Machine, said: Description, origin: str) -> None:
