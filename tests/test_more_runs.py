@@ -18,8 +18,10 @@ from shardwise.runs.rows import has_time
 
 ROOT = Path(__file__).parents[1]
 DATA = ROOT / "benchmarks" / "data"
-MORE, BLIND, PUBLISHED = DATA / "more_runs.csv", DATA / "blind_runs.csv", DATA / "published_runs.csv"
-LEAST = {MORE: (300, 10), BLIND: (200, 15)}
+MORE, PUBLISHED = DATA / "more_runs.csv", DATA / "published_runs.csv"
+BLIND, SECOND, OOM = DATA / "blind_runs.csv", DATA / "second_blind_runs.csv", DATA / "blind_oom.csv"
+BLINDS = (BLIND, SECOND, OOM)
+LEAST = {MORE: (300, 10), BLIND: (200, 15), SECOND: (120, 15)}
 """Rows and sources that a file has at least."""
 REFUSED = {
     MORE: {},
@@ -27,6 +29,7 @@ REFUSED = {
         "mlperf_llama2_70b_lora-027": "cluster",
         **dict.fromkeys(("hf_docs_titan-001", "hf_docs_titan-002"), "precision"),
     },
+    SECOND: {},
 }
 """Rows that may be refused, with what is missing: a node of eight H200-NVL, FP32 on TITAN RTX."""
 MAY_NAME = {"CHANGELOG.md", "README.md", "benchmarks/data/README.md", "tests/test_more_runs.py"}
@@ -63,36 +66,50 @@ def test_the_rows_have_the_columns_of_the_fitted_ones_and_other_sources(path: Pa
     rows, found_in = LEAST[path]
 
     assert head(path) == head(PUBLISHED)
-    assert all(not sources(path) & sources(other) for other in (MORE, BLIND, PUBLISHED) if other != path)
+    assert all(not sources(path) & sources(other) for other in (*LEAST, PUBLISHED) if other != path)
     assert len(lines) >= rows
     assert len(sources(path)) >= found_in
     assert all(line.text("source_ref") and line.text("notes") is not None for line in lines)
     assert len({line.name for line in lines}) == len(lines)
 
 
-def test_every_blind_row_has_a_measure_and_says_what_was_derived() -> None:
+@pytest.mark.parametrize("path", (BLIND, SECOND), ids=lambda path: path.stem)
+def test_every_blind_row_has_a_measure_and_says_what_was_derived(path: Path) -> None:
     """A step time, a rate or a peak stands in each, and no note is empty."""
     measured = ("step_time_s", "tokens_per_s_per_gpu", "peak_mem_gib")
-    lines = read_records(BLIND)
+    lines = read_records(path)
 
     assert [line.name for line in lines if not any(line.number(column) for column in measured)] == []
     assert [line.name for line in lines if not line.text("notes")] == []
 
 
-def test_no_fit_reads_the_blind_rows() -> None:
+def test_every_blind_row_out_of_memory_says_so() -> None:
+    """The columns of the runs, no measure beside the word, a reference and one identity for each."""
+    measured = ("step_time_s", "tokens_per_s_per_gpu", "peak_mem_gib")
+    lines = read_records(OOM)
+
+    assert head(OOM) == head(PUBLISHED)
+    assert len(lines) >= 8
+    assert all(line.text("notes").startswith("OOM") and line.text("source_ref") for line in lines)
+    assert [line.name for line in lines if any(line.number(column) for column in measured)] == []
+    assert len({line.name for line in lines}) == len(lines)
+
+
+@pytest.mark.parametrize("path", BLINDS, ids=lambda path: path.stem)
+def test_no_fit_reads_the_blind_rows(path: Path) -> None:
     """No other file names them, and no fitted constant has such a source."""
     tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     speaking = {
         name
         for name in tracked.split()
         if name.endswith((".py", ".md", ".json", ".toml", ".yml", ".sh", "Makefile"))
-        and BLIND.name in (ROOT / name).read_text(encoding="utf-8", errors="replace")
+        and path.name in (ROOT / name).read_text(encoding="utf-8", errors="replace")
     }
     memory = json.loads((ROOT / "costs" / "catalogue" / "law_memory.json").read_text(encoding="utf-8"))
 
     assert speaking <= MAY_NAME
-    assert not sources(BLIND) & left_out()
-    assert not any(source in entry["source"] for entry in memory.values() for source in sources(BLIND))
+    assert not sources(path) & left_out()
+    assert not any(source in entry["source"] for entry in memory.values() for source in sources(path))
 
 
 def test_every_fitted_source_is_left_out_once() -> None:
