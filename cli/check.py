@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from ..inputs import InputError
+from ..inputs.origin import placed
 from . import options
 from .config import files_told, read_files
 from .errors import NO, OK
@@ -63,12 +66,18 @@ def check(
     request = read_request(source, job.flags() | size.flags(), job.settings)
     read = _configured(config, files, request)
     named = strategy is not None or plan is not None
-    given = _given(strategy, plan, request, voice) if named or not read else read[0].strategy
-    if message is not None:
-        return _diagnosed(message, request, given, voice)
-    from ..solver import check as judge  # after the input: bad input is told without loading the solver
+    if named or not read:
+        given = _given(strategy, plan, request, voice)
+    else:
+        given = Given(read[0].strategy, read[0].places)
+    try:
+        if message is not None:
+            return _diagnosed(message, request, given.strategy, voice)
+        from ..solver import check as judge  # after the input: bad input is told without loading the solver
 
-    found: Check = judge(request, given)
+        found: Check = judge(request, given.strategy)
+    except InputError as error:
+        raise placed(error, given.places) from None
     if read:
         found = found.model_copy(update={"files": files_told(*read, request)})
     if patch and not voice.as_json:
@@ -79,8 +88,6 @@ def check(
 
 def _patched(found: Check, voice: Voice) -> int:
     """The diff alone; an error where there are no files, and a hint where nothing is to be changed."""
-    from ..inputs import InputError
-
     if found.files is None:
         reason = "patches a file of a client: give it with --config"
         raise InputError("patch", True, "--patch", reason, code="contradiction")
@@ -112,8 +119,6 @@ def _configured(
     config: list[str] | None, files: list[str] | None, request: Request
 ) -> tuple[Read, list[Document]] | None:
     """What --config and the files behind it hold; None without them."""
-    from ..inputs import InputError
-
     if config is None:
         if files:
             reason = "one request is judged; files of a client come after --config"
@@ -122,10 +127,17 @@ def _configured(
     return read_files([*config, *(files or ())], request)
 
 
-def _given(strategy: str | None, plan: str | None, request: Request, voice: Voice) -> Strategy:
+class Given(NamedTuple):
+    """A strategy and, by dotted field, the place where it was read."""
+
+    strategy: Strategy
+    places: Mapping[str, str]
+
+
+def _given(strategy: str | None, plan: str | None, request: Request, voice: Voice) -> Given:
     """The strategy of --strategy or --plan: exactly one of them."""
-    from ..inputs import InputError
     from ..inputs.files import parse_json
+    from ..inputs.lines import json_places
     from ..plans import read_strategy
     from ..plans.raw import read_source
 
@@ -137,10 +149,12 @@ def _given(strategy: str | None, plan: str | None, request: Request, voice: Voic
         reason = asked if strategy is None else "contradicts --plan: give one"
         raise InputError("strategy", strategy or "nothing", "--strategy", reason, code="contradiction")
     if plan is not None:
-        return kept_plan(plan, voice).strategy
+        return Given(kept_plan(plan, voice).strategy, {"strategy": plan})
     text, name = read_source(strategy or "", "strategy")
     data = parse_json(text, "strategy", name)
-    return read_strategy(data, request.model, name, request.training, request.cluster.gpus)
+    places = json_places(text, name, "strategy")
+    cards = request.cluster.gpus
+    return Given(read_strategy(data, request.model, name, request.training, cards, places), places)
 
 
 def _verdict(found: Check, voice: Voice, strict: bool) -> int:

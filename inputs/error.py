@@ -54,5 +54,6 @@ def shorten(value: object, length: int = 80) -> str:
     if isinstance(value, int) and value.bit_length() > 4 * length:
         return f"an integer of {value.bit_length()} bits"
     text = value if isinstance(value, str) else repr(value)
+    text = text.lower() if isinstance(value, bool) else text
     text = "".join(c if c.isprintable() else "?" for c in text[: length + 1])
     return text if len(text) <= length else text[: length - 3] + "..."

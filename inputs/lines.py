@@ -77,3 +77,12 @@ def _decoded(token: str) -> str:
         return str(json.loads(token))
     except ValueError:
         return token
+
+
+def json_places(text: str, name: str, root: str) -> dict[str, str]:
+    """Place (``name:line``) of each key of a JSON text by its dotted path under `root`.
+
+    >>> json_places('{"a":\\n1}', "s.json", "strategy")
+    {'strategy': 's.json', 'strategy.a': 's.json:1'}
+    """
+    return {root: name} | {f"{root}.{path}": f"{name}:{line}" for path, line in json_lines(text).items()}

@@ -31,6 +31,8 @@ _REASONS = {
     "model_attributes_type": "must be a table of fields",
     "dict_type": "must be a table of fields",
 }  # fmt: skip
+_PLAIN = ("bool_type", "int_type", "float_type")
+"""Findings on values of one type alone, where text that looks like a value is none."""
 _BOUNDS = {
     "greater_than_equal": ("ge", "must be at least {}"),
     "greater_than": ("gt", "must be greater than {}"),
@@ -97,6 +99,8 @@ def as_input_error(
         legal = [*ranked, *(word for word in known if word not in ranked)]
         return InputError(field, value, origin, _REASONS[kind], legal=legal)
     reason = _REASONS.get(kind) or str(inner or first["msg"])
+    if kind in _PLAIN and isinstance(value, str):
+        reason += ", not text"
     return InputError(field, value, origin, reason)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import gcd
 
 from ..inputs import InputError
+from ..inputs.release import ledger as ledger_now
 from ..models.strategy import Strategy
-from ..plans.digests import stamped
 from ..plans.plan import Plan
 from ..plans.quantity import gib, gibs
 from ..plans.report import (
@@ -86,7 +86,7 @@ def _priced(plan: Plan, request: Request, strategy: Strategy) -> Plan:
         raise InputError("cluster.nodes", request.cluster.nodes, "--baseline", reason)
     said = f"the layout of plan {plan.inputs_hash} with the same work a card, for comparison; not searched"
     proof = plan.proof.model_copy(update={"statement": said})
-    small = plan.model_copy(
+    return plan.model_copy(
         update={
             "status": "feasible",
             "inputs_hash": request.inputs_hash(),
@@ -102,9 +102,10 @@ def _priced(plan: Plan, request: Request, strategy: Strategy) -> Plan:
             "alternatives": (),
             "offers": (),
             "warnings": (),
+            "digests": {},
+            "versions": {**plan.versions, "ledger": ledger_now()},
         }
     )
-    return stamped(small)
 
 
 def beside(plan: Plan, small: Plan) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..inputs import InputError
@@ -22,15 +22,23 @@ from .transformers import read as transformers
 ORDER: tuple[Client, ...] = ("megatron", "torchtitan", "fsdp", "accelerate", "deepspeed", "transformers")
 """Clients whose files hold a layout, in the order they are looked for."""
 
+KEYS: dict[Client, Mapping[str, str]] = {
+    "megatron": megatron.KEYS,
+    "deepspeed": deepspeed.KEYS,
+    "torchtitan": torchtitan.KEYS,
+}
+"""Fields of a strategy by the end of the key that states them, for errors to name its line."""
+
 NUMBERS = {"micro_batch_size", "gradient_accumulation_steps"}
 
 
 class Read(NamedTuple):
-    """A strategy, the client whose file holds it, and that file."""
+    """A strategy, the client whose file holds it, that file, and places by dotted field."""
 
     strategy: Strategy
     client: Client
     file: Document
+    places: Mapping[str, str]
 
 
 def read_config(documents: Sequence[Document], request: Request) -> Read:
@@ -52,11 +60,22 @@ def read_config(documents: Sequence[Document], request: Request) -> Read:
     assert file is not None
     found = _fields(client, bundle, file, request)
     assumed = {key: _counted(value) if key in NUMBERS else value for key, value in bundle.assumed().items()}
-    strategy = read_strategy(
-        {**found, **assumed}, request.model, file.name, request.training, request.cluster.gpus
-    )
+    places = _places(client, bundle, file)
+    cards = request.cluster.gpus
+    strategy = read_strategy({**found, **assumed}, request.model, file.name, request.training, cards, places)
     _same_batch(strategy, request, file)
-    return Read(strategy, client, file)
+    return Read(strategy, client, file, places)
+
+
+def _places(client: Client, bundle: Bundle, file: Document) -> dict[str, str]:
+    """File and line of the fields of a strategy; a flag of a script wins over a key of the file."""
+    found = {"strategy": file.name}
+    for field, key in KEYS.get(client, {}).items():
+        said = bundle.argument(key)
+        path = next((path for path in file.lines if f".{path}".endswith(f".{key}")), None)
+        if said is not None or path is not None:
+            found[f"strategy.{field}"] = said.where if said is not None else file.where(path or key)
+    return found
 
 
 def _holds(bundle: Bundle, client: Client) -> bool:

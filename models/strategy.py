@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from ..inputs import Frozen
 from .context import USUAL, ContextKind, Exchange, usual_group
@@ -37,6 +37,8 @@ class Stage(Frozen):
     last `offloaded_layers` live in host memory. Under interleaving a stage holds `virtual_pipeline`
     equal chunks; its counts are over all of them.
     """
+
+    model_config = ConfigDict(strict=True)
 
     layers: int = Field(ge=1)
     recompute_full_layers: int = Field(default=0, ge=0)
@@ -85,6 +87,8 @@ class Strategy(Frozen):
     data_parallel * context_parallel * tensor_parallel.
     """
 
+    model_config = ConfigDict(strict=True)
+
     backend: BackendName
     software_stack: str
     data_parallel: Degree = Field(default=1, ge=1)
@@ -124,7 +128,7 @@ class Strategy(Frozen):
     """Innermost axis first: which ranks are neighbours."""
     pipeline_schedule: ScheduleName = "none"
     """Order of passes over the stages; where it is left out 1f1b, or interleaved where stages have chunks."""
-    stages: tuple[Stage, ...]
+    stages: tuple[Stage, ...] = Field(strict=False)
 
     @model_validator(mode="before")
     @classmethod

@@ -8,7 +8,8 @@
 | `quantity` | amounts with units |
 | `plan`, `peak`, `step`, `beside` | a plan: its proof, its memory, its seconds, what stands beside it |
 | `no_plan`, `check`, `row` | other answers: none fits, a judgement, rows of `compare` and `curve`, `why` |
-| `complete`, `saved`, `schema` | strategies as people write them; answers as JSON; published schemas |
+| `complete`, `follows` | strategies as people write them; words that follow from their choices |
+| `saved`, `digests`, `schema` | answers as JSON and back, with what was edited since; published schemas |
 
 Answers of other questions than `plan`, in `check` and `row`, are loaded when first asked for.
 """
@@ -22,7 +23,6 @@ from ..inputs.rooms import rooms
 from .beside import Alternative, Notice, Offer, Rung
 from .choose import Choose
 from .complete import read_strategy
-from .digests import edited, stamped
 from .limits import Limits, Objective
 from .no_plan import Conflict, Cure, NoPlan, Outcome, OutOfTime
 from .padding import padded_request
@@ -32,7 +32,7 @@ from .quantity import bytes_of, count_of
 from .question import Question
 from .read import read_question, read_request
 from .request import Request
-from .saved import answer_of, as_json, read_plan
+from .saved import answer_of, as_json, read_kept, read_plan
 from .step import Cost, TimeReport, Traffic, Uncertainty
 
 if TYPE_CHECKING:
@@ -84,13 +84,12 @@ __all__ = [
     "as_json",
     "bytes_of",
     "count_of",
-    "edited",
     "padded_request",
+    "read_kept",
     "read_plan",
     "read_question",
     "read_request",
     "read_strategy",
-    "stamped",
 ]
 
 __getattr__ = rooms(

@@ -8,16 +8,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ..inputs import InputError, nearest
+from ..inputs import InputError
 from ..inputs.kinds import refuse_no_mapping, refuse_other
-from ..inputs.origin import as_input_error
+from ..inputs.origin import as_input_error, placed
 from ..models import Strategy, Training, Transformer
 from ..models.backend import Backend, backend
-from ..models.overlap import SWITCHES, knob
 from ..models.strategy import BACKENDS, PLACES, RECOMPUTES
-
-DERIVED = ("writable_by", "placement")
-"""Words of an answer that follow from the rest: read over."""
+from .follows import choices, refuse_contradiction
 
 
 def read_strategy(
@@ -26,6 +23,7 @@ def read_strategy(
     origin: str,
     training: Training | None = None,
     cards: int | None = None,
+    places: Mapping[str, str] | None = None,
 ) -> Strategy:
     """The strategy in `data` for `transformer`.
 
@@ -33,14 +31,27 @@ def read_strategy(
     software stack, loss kernel and gradient dtype, whole shard groups, even layers per stage with
     the words `recompute` (none, selective, full) and offload applied to all of them; with
     `training`, gradient accumulation that meets its global batch; with `cards`, data_parallel that
-    uses them all. Raises `InputError`.
+    uses them all. `places` has the origin of single fields, dotted, where that is known better than
+    `origin`. Raises `InputError`.
     """
     refuse_no_mapping(data, "strategy")
     refuse_other(transformer, Transformer)
-    fields = {key: value for key, value in data.items() if key not in (*DERIVED, "overlap")}
-    fields |= _switches(data, origin)
+    try:
+        return _completed(data, transformer, origin, training, cards)
+    except InputError as error:
+        raise placed(error, places or {}) from None
+
+
+def _completed(
+    data: Mapping[str, Any],
+    transformer: Transformer,
+    origin: str,
+    training: Training | None,
+    cards: int | None,
+) -> Strategy:
+    fields = choices(data, "strategy", origin)
     engine = _engine(fields.get("backend"), origin)
-    word = fields.pop("recompute", None)
+    word = data.get("recompute")
     if cards is not None and "data_parallel" not in fields:
         axes = ("tensor_parallel", "pipeline_parallel", "context_parallel")
         fields["data_parallel"] = max(cards // prod(_degree(fields, axis) for axis in axes), 1)
@@ -57,25 +68,8 @@ def read_strategy(
         reason = f"hold {strategy.layers} layers, the model has {transformer.layers}"
         held = [stage.layers for stage in strategy.stages]
         raise InputError("strategy.stages", held, origin, reason, code="contradiction")
-    if word is not None and word != strategy.recompute:
-        reason = f"contradicts the stages, which recompute {strategy.recompute!r}"
-        raise InputError("strategy.recompute", word, origin, reason, code="contradiction")
+    refuse_contradiction(data, strategy, "strategy", origin)
     return strategy
-
-
-def _switches(data: Mapping[str, Any], origin: str) -> dict[str, Any]:
-    """Knobs of the table `overlap`, as answers tell them; its zero3_gather follows from one of them."""
-    told = data.get("overlap", {})
-    if not isinstance(told, Mapping):
-        raise InputError("strategy.overlap", told, origin, "must be a table of switches", legal=SWITCHES)
-    for switch, value in told.items():
-        field, known = f"strategy.overlap.{switch}", knob(switch)
-        if switch not in (*SWITCHES, "zero3_gather"):
-            raise InputError(field, value, origin, "is no switch", legal=nearest(str(switch), SWITCHES))
-        if data.get(known, value) != value:
-            reason = f"contradicts {known} {data[known]}"
-            raise InputError(field, value, origin, reason, code="contradiction")
-    return {knob(switch): told[switch] for switch in SWITCHES if switch in told}
 
 
 def _engine(name: object, origin: str) -> Backend:

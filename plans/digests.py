@@ -1,49 +1,42 @@
-"""Digests of what a plan was made of, so that a file edited by hand says so when it is read again."""
+"""Digests of the parts of a saved plan, so that a file edited by hand says so when it is read again."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
+from typing import Any
 
-from pydantic import BaseModel
+DIGITS = 12
+"""Hex digits kept of each digest. Plans whose digests have 8 were digested in another way."""
 
-from ..inputs.release import release
-from .plan import Plan
-
-DIGITS = 8
-"""Hex digits kept of each digest."""
-
-PARTS = ("model", "cluster", "training", "choose", "limits", "objective")
+REQUEST = ("model", "cluster", "training", "choose", "limits", "objective")
 """Parts of a request that change its answer."""
-NUMBERS = ("strategy", "memory", "time", "cost", "proof")
+PLAN = ("strategy", "memory", "time", "cost", "proof", "buckets", "writable_by", "placement")
 """Parts of a plan beside its request."""
 
 
-def digests(plan: Plan) -> dict[str, str]:
-    """Part of `plan` to the first `DIGITS` hex digits of the SHA-256 of its canonical JSON."""
-    parts: dict[str, BaseModel] = {name: getattr(plan.request, name) for name in PARTS}
-    parts |= {name: getattr(plan, name) for name in NUMBERS}
+def digests(data: Mapping[str, Any]) -> dict[str, str]:
+    """Part of the JSON object of a plan to the first `DIGITS` hex digits of its SHA-256, keys sorted."""
+    request = data.get("request")
+    parts = {name: request.get(name) for name in REQUEST} if isinstance(request, Mapping) else {}
+    parts |= {name: data.get(name) for name in PLAN}
     return {name: _digest(part) for name, part in parts.items()}
 
 
-def stamped(plan: Plan) -> Plan:
-    """`plan` with the digests of its parts as they stand."""
-    return plan.model_copy(update={"digests": digests(plan)})
-
-
-def edited(plan: Plan) -> tuple[str, ...]:
-    """Parts of `plan` that are not those it was written with.
-
-    Empty for a plan of another release, whose parts may be spelled otherwise, and for one without digests.
-    """
-    if plan.versions.get("shardwise") != release():
+def mismatched(data: Mapping[str, Any]) -> tuple[str, ...]:
+    """Parts of the JSON object of a plan that are not those it was written with; empty without digests."""
+    written = data.get("digests")
+    if not isinstance(written, Mapping):
         return ()
-    now = digests(plan)
-    return tuple(name for name, old in plan.digests.items() if now.get(name) != old)
+    now = digests(data)
+    return tuple(name for name, old in written.items() if _comparable(old) and now.get(name) != old)
 
 
-def _digest(part: BaseModel) -> str:
-    """Without what is as by default: a field that a later release adds changes no digest."""
-    data = part.model_dump(mode="json", exclude_defaults=True)
-    text = json.dumps(data, sort_keys=True, separators=(",", ":"))
+def _comparable(old: object) -> bool:
+    return isinstance(old, str) and len(old) == DIGITS
+
+
+def _digest(part: object) -> str:
+    text = json.dumps(part, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]

@@ -14,6 +14,7 @@ printed without the expert ranks, or with the context ranks, are known by their 
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from ..hardware import Cluster
 from ..inputs import InputError, shorten
@@ -198,14 +199,15 @@ def _candidate(
         raise Refused("degrees", reason)
     try:
         training = Training(global_batch_size=batch, sequence_length=length, **way.fields)
-        strategy = Strategy(
+        choices: dict[str, Any] = {
             **fixed,
-            virtual_pipeline=chunks,
-            pipeline_schedule=named.name if named is not None else None,
-            micro_batch_size=micro,
-            gradient_accumulation_steps=steps,
-            stages=stages,
-        )
+            "virtual_pipeline": chunks,
+            "pipeline_schedule": named.name if named is not None else None,
+            "micro_batch_size": micro,
+            "gradient_accumulation_steps": steps,
+            "stages": stages,
+        }
+        strategy = Strategy(**choices)
     except InputError as error:
         raise Refused("degrees", error.message) from None
     return [Candidate(training, strategy)]

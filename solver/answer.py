@@ -30,7 +30,6 @@ from ..plans import (
     TimeReport,
     Traffic,
     Uncertainty,
-    stamped,
 )
 from ..plans.report import (
     bucket_report,
@@ -93,7 +92,7 @@ def plan_of(request: Request, outcome: Outcome, writers: Writers | None) -> Plan
     assert outcome.best is not None
     found = outcome.best
     ledger = judge(request, found.strategy, found.step_ns)
-    plan = Plan(
+    return Plan(
         status="optimal" if outcome.proved else "feasible",
         inputs_hash=request.inputs_hash(),
         versions=versions(),
@@ -110,7 +109,6 @@ def plan_of(request: Request, outcome: Outcome, writers: Writers | None) -> Plan
         buckets=bucket_report(ledger),
         warnings=notices(request, ledger, found.strategy),
     )
-    return stamped(plan)
 
 
 def out_of_time(request: Request, outcome: Outcome) -> OutOfTime:

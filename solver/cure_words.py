@@ -50,5 +50,14 @@ def value_now(request: Request, field: str) -> str:
     if field == LIMIT:
         return gib(value)
     if isinstance(value, tuple):
-        return ", ".join(str(v) for v in value)
-    return "free" if value is None else str(value)
+        return ", ".join(map(word, value))
+    return "free" if value is None else word(value)
+
+
+def word(value: object) -> str:
+    """A value as a request writes it.
+
+    >>> word(True), word(8)
+    ('true', '8')
+    """
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 
 from ..costs.columns import Strategies
-from ..models import Strategy, divisors
+from ..models import Strategy, Transformer, divisors
 from ..models.backend import Backend, backend
 from ..models.context import Exchange, unfit
-from ..models.divisors import ALIGNED, EIGHT_BIT, RING, misaligned
+from ..models.divisors import ALIGNED, EIGHT_BIT, RING, divisors_of, misaligned
 from ..models.overlap import TENSOR_KNOB
 from ..plans import Breach, Request
 from ..plans.report import price
@@ -69,8 +70,11 @@ def _axes(request: Request, known: Backend, strategy: Strategy) -> Iterator[Brea
     if strategy.context_parallel > 1 and strategy.context_parallel_kind not in known.context_kinds:
         reason = known.because["context_parallel_kind"]
         yield Breach(rule="context_parallel_kind", reason=reason, origin=f"backend {known.name}")
-    routed = any(kind.feed_forward.experts for kind in request.model.kinds)
-    if routed and not known.folds_experts and strategy.expert_tensor_parallel != strategy.tensor_parallel:
+    if (
+        _routed(request.model)
+        and not known.folds_experts
+        and strategy.expert_tensor_parallel != strategy.tensor_parallel
+    ):
         reason = f"{known.name} cuts experts as the rest of a layer, over {strategy.tensor_parallel} ranks"
         yield Breach(rule="expert_tensor_parallel", reason=reason, origin=f"backend {known.name}")
     yield from _software(request, known, strategy)
@@ -128,10 +132,7 @@ def _shape(request: Request, strategy: Strategy) -> Iterator[Breach]:
     reason = unfit(model, exchange, strategy.tensor_parallel)
     if reason:
         yield Breach(rule="context_parallel_kind", reason=reason, origin=model.name)
-    ranks = strategy.data_parallel * strategy.context_parallel * strategy.tensor_parallel
-    if ranks % (strategy.expert_parallel * strategy.expert_tensor_parallel):
-        reason = "expert_parallel * expert_tensor_parallel must divide the ranks of a stage"
-        yield Breach(rule="expert_parallel", reason=reason, origin=model.name)
+    yield from _experts(model, strategy)
     if model.layers < strategy.pipeline_parallel * strategy.virtual_pipeline:
         reason = f"{model.layers} layers cannot fill every chunk of every stage"
         yield Breach(rule="pipeline_parallel", reason=reason, origin=model.name)
@@ -139,6 +140,44 @@ def _shape(request: Request, strategy: Strategy) -> Iterator[Breach]:
     gpu = request.cluster.node.gpu
     if gpu.peak_flops_per_s(strategy.precision) is None:
         yield Breach(rule="precision", reason=f"{gpu.name} has no {strategy.precision}", origin=gpu.name)
+
+
+def _experts(model: Transformer, strategy: Strategy) -> Iterator[Breach]:
+    """Degrees of experts: 1 where the model has none, and they fill the ranks of a stage."""
+    for field in EXPERT_AXES if not _routed(model) else ():
+        if getattr(strategy, field) > 1:
+            yield Breach(rule=field, reason=f"{field}: {NO_EXPERTS}", origin=model.name)
+    uneven = uneven_experts(model, strategy)
+    if uneven is not None and _routed(model):
+        yield Breach(rule=uneven[0], reason=f"{uneven[0]} {uneven[1]}", origin=model.name)
+
+
+def uneven_experts(model: Transformer, strategy: Strategy) -> tuple[str, str, list[str]] | None:
+    """(field, reason, nearest legal values) of a degree of experts that does not fill the ranks of a stage.
+
+    The field that is not 1 is to blame; of two, the one that alone does not, else expert_parallel.
+    """
+    ranks = strategy.world // strategy.pipeline_parallel
+    degrees = {field: getattr(strategy, field) for field in EXPERT_AXES}
+    if ranks % prod(degrees.values()) == 0:
+        return None
+    alone = [name for name, degree in degrees.items() if ranks % degree]
+    field = next(name for name in (*alone, *EXPERT_AXES) if degrees[name] > 1)
+    if not _routed(model):
+        return field, NO_EXPERTS, ["1"]
+    other = next(name for name in EXPERT_AXES if name != field)
+    fitting = [n for n in divisors_of(ranks) if ranks % (n * degrees[other]) == 0]
+    near = sorted(fitting, key=lambda n: abs(n - degrees[field]))[:3]
+    reason = f"with {other} {degrees[other]} does not fill the {ranks} cards of a stage evenly"
+    return field, reason, [str(n) for n in near]
+
+
+def _routed(model: Transformer) -> bool:
+    return any(kind.feed_forward.experts for kind in model.kinds)
+
+
+EXPERT_AXES = ("expert_parallel", "expert_tensor_parallel")
+NO_EXPERTS = "the model has no experts to lay over cards"
 
 
 def _eight_bit(request: Request, strategy: Strategy) -> Iterator[Breach]:

@@ -10,7 +10,6 @@ from ..inputs import InputError
 from ..inputs.kinds import refuse_other
 from ..inputs.later import later
 from ..models import Strategy
-from ..models.divisors import divisors_of
 from ..plans import NoPlan, OutOfTime, Plan, Request, padded_request
 from ..plans.report import (
     cost_report,
@@ -196,6 +195,8 @@ _SEVERITY = ("fits", "risky", "does_not_fit")
 
 
 def _priceable(request: Request, strategy: Strategy) -> None:
+    from .legal import uneven_experts
+
     cards = request.cluster.gpus
     if strategy.world != cards:
         raise InputError(
@@ -205,18 +206,11 @@ def _priceable(request: Request, strategy: Strategy) -> None:
             f"its degrees multiply to {strategy.world} cards, the cluster has {cards}",
             code="contradiction",
         )
-    ranks = cards // strategy.pipeline_parallel
-    if ranks % (strategy.expert_parallel * strategy.expert_tensor_parallel):
-        fitting = [n for n in divisors_of(ranks) if ranks % (n * strategy.expert_tensor_parallel) == 0]
-        raise InputError(
-            "strategy.expert_parallel",
-            strategy.expert_parallel,
-            "strategy",
-            f"with expert_tensor_parallel {strategy.expert_tensor_parallel} does not fill the {ranks} cards "
-            "of a stage evenly",
-            legal=[str(n) for n in fitting[-3:]],
-            code="contradiction",
-        )
+    uneven = uneven_experts(request.model, strategy)
+    if uneven is not None:
+        field, reason, legal = uneven
+        degree = getattr(strategy, field)
+        raise InputError(f"strategy.{field}", degree, "strategy", reason, legal=legal, code="contradiction")
     batch = strategy.data_parallel * strategy.micro_batch_size * strategy.gradient_accumulation_steps
     if batch != request.training.global_batch_size:
         raise InputError(

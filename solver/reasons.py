@@ -14,6 +14,7 @@ from ..plans import Conflict, Request
 from ..plans.quantity import gib, gibs
 from ..plans.report import price, seconds
 from .alternatives import best
+from .broken_rules import broken_rules
 from .coefficients import Coefficients
 from .least_host import least_host
 from .members import CARD, CARDS, HOST, LIMIT, members, without
@@ -238,6 +239,10 @@ def _too_talkative(request: Request, limits: Limits) -> Iterator[str]:
 
 def _no_layout(request: Request, limits: Limits) -> Iterator[str]:
     """Knobs, shape, cards and batch leave no row: the details that say why, then the members."""
-    details = (reason for field, reason in no_rows(request) if field in limits or "choose.backend" in limits)
+    every = list(no_rows(request))
+    details = [reason for field, reason in every if field in limits]
+    details = details or list(broken_rules(request, limits))
+    if not details and "choose.backend" in limits:
+        details = [reason for _, reason in every]
     yield from islice(dict.fromkeys(details), SHOWN)
     yield _upper(f"{because(limits.values())}no layout is left")

@@ -15,7 +15,7 @@ from shardwise.plans import Plan
 EXPAND = 'set -euo pipefail; source megatron_args.sh; printf "%s\\n" "${MEGATRON_ARGS[@]}"'
 
 
-def stages(number: int, layers: int, **counts: int) -> tuple[Stage, ...]:
+def stages(number: int, layers: int, **counts: Any) -> tuple[Stage, ...]:
     """Equal stages."""
     return tuple(Stage(layers=layers, **counts) for _ in range(number))
 

@@ -49,7 +49,7 @@ def tiny(family: str = "llama", *, tied: bool = False, qkv_bias: bool = False) -
     )
 
 
-def stage(**counts: int) -> tuple[Stage, ...]:
+def stage(**counts: Any) -> tuple[Stage, ...]:
     """The one stage of the tiny model."""
     return (Stage(layers=4, **counts),)
 

@@ -264,7 +264,8 @@ def test_bad_strategies(
     """A strategy file that is none is refused, naming file and field."""
     (folder / "s.json").write_text(json.dumps(written))
     told = refused(["check", "job.toml", "--strategy", "s.json"], capsys)
-    assert (told["field"], told["origin"]) in ((field, "s.json"), (field, "strategy"))
+    assert told["field"] == field
+    assert told["origin"] in (("s.json:1",) if field.rpartition(".")[2] in written else ("s.json", "strategy"))
 
 
 def test_a_plan_of_another_model(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

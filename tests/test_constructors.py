@@ -19,7 +19,7 @@ WRONG: tuple[tuple[Callable[[], object], str, str, str], ...] = (
     (lambda: Training(global_batch_size=0, sequence_length=64), "global_batch_size", "0", "1"),
     (lambda: Training(sequence_length=64), "global_batch_size", "nothing", ""),  # type: ignore[call-arg]
     (lambda: Training(**JOB, optimizer="adam"), "optimizer", "adam", "adamw"),
-    (lambda: Strategy(backend="deepsped"), "backend", "deepsped", "deepspeed"),  # type: ignore[call-arg]
+    (lambda: Strategy(backend="deepsped"), "backend", "deepsped", "deepspeed"),  # type: ignore[call-arg,arg-type]
     (lambda: Cluster.preset("dgx-h10"), "cluster.preset", "dgx-h10", "dgx-h100"),
     (lambda: request(model="nope"), "model", "nope", ""),
     (lambda: request(chose=3), "chose", "3", "choose"),

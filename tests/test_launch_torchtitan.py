@@ -17,7 +17,7 @@ from shardwise.models import Stage, Strategy, Transformer
 LLAMA = Transformer.preset("llama-3.1-8b")
 
 
-def layers(**counts: int) -> tuple[Stage, ...]:
+def layers(**counts: Any) -> tuple[Stage, ...]:
     """The one stage of the Llama model."""
     return (Stage(layers=32, **counts),)
 

@@ -19,6 +19,18 @@ UNPRICED: dict[str, tuple[object, str]] = {
 }
 """Keys whose other values the ledger has no price for, with the one it has."""
 
+KEYS = {
+    "zero_stage": "stage",
+    "secondary_shard_group_size": "zero_hpz_partition_size",
+    "overlap_gradient_reduce": "overlap_comm",
+    "offload_optimizer": "offload_optimizer",
+    "offload_params": "offload_param",
+    "gradient_dtype": "grad_accum_dtype",
+    "micro_batch_size": "train_micro_batch_size_per_gpu",
+    "gradient_accumulation_steps": "gradient_accumulation_steps",
+}
+"""Fields of a strategy by the last word of the key that states them."""
+
 
 def fields(bundle: Bundle, file: Document, cards: int) -> dict[str, Any]:
     """Choices of `file` by their name in `Strategy`; what it leaves open is left out."""

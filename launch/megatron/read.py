@@ -21,6 +21,24 @@ UNPRICED = {
 }
 """Switches the ledger has no price for."""
 
+KEYS = {
+    "tensor_parallel": "tensor_model_parallel_size",
+    "pipeline_parallel": "pipeline_model_parallel_size",
+    "virtual_pipeline": "num_virtual_stages_per_pipeline_rank",
+    "context_parallel": "context_parallel_size",
+    "context_parallel_kind": "cp_comm_type",
+    "expert_parallel": "expert_model_parallel_size",
+    "expert_tensor_parallel": "expert_tensor_parallel_size",
+    "zero_stage": "use_distributed_optimizer",
+    "sequence_parallel": "sequence_parallel",
+    "overlap_gradient_reduce": "overlap_grad_reduce",
+    "overlap_parameter_gather": "overlap_param_gather",
+    "overlap_tensor_parallel": "tp_comm_overlap",
+    "micro_batch_size": "micro_batch_size",
+    "gradient_accumulation_steps": "global_batch_size",
+}
+"""Fields of a strategy by the argument that states them."""
+
 
 class Arguments:
     """All arguments of a bundle: flags of scripts, and the leaves of a YAML file."""
@@ -104,8 +122,8 @@ def fields(bundle: Bundle, model: Transformer, cards: int) -> dict[str, Any]:
         "pipeline_parallel": stages,
         "context_parallel": context,
         **_exchange(args, context),
-        "expert_parallel": args.count("expert_model_parallel_size") if routed else 1,
-        "expert_tensor_parallel": args.count("expert_tensor_parallel_size", tensor) if routed else 1,
+        "expert_parallel": args.count("expert_model_parallel_size"),
+        "expert_tensor_parallel": args.count("expert_tensor_parallel_size", tensor if routed else 1),
         "virtual_pipeline": chunks,
         "zero_stage": int(sharded),
         "shard_group_size": ranks * context if sharded else 1,

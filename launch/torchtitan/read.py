@@ -15,6 +15,18 @@ UNPRICED = {
     "parallelism.expert_parallel_degree": "FSDP plans do not move tokens between experts; --to megatron does",
 }
 
+KEYS = {
+    "tensor_parallel": "parallelism.tensor_parallel_degree",
+    "pipeline_parallel": "parallelism.pipeline_parallel_degree",
+    "shard_group_size": "parallelism.data_parallel_shard_degree",
+    "data_parallel": "parallelism.data_parallel_replicate_degree",
+    "micro_batch_size": "training.local_batch_size",
+    "gradient_accumulation_steps": "training.global_batch_size",
+    "offload_optimizer": "training.enable_cpu_offload",
+    "precision": "training.mixed_precision_param",
+}
+"""Fields of a strategy by the option that states them."""
+
 
 class Options:
     """The options by ``section.name``, of a file or of arguments."""
