@@ -50,7 +50,7 @@ def _broken(
     try:
         strategy = read_strategy(data, request.model, "choose", request.training, request.cluster.gpus)
     except InputError as error:
-        if error.field.rpartition(".")[2] in names:
+        if any(name in f"{error.field} {error.reason}" for name in names):
             yield error.reason
         return
     yield from (_told(breach, known) for breach in breaches(free, strategy) if breach.rule in names)

@@ -265,7 +265,9 @@ def test_bad_strategies(
     (folder / "s.json").write_text(json.dumps(written))
     told = refused(["check", "job.toml", "--strategy", "s.json"], capsys)
     assert told["field"] == field
-    assert told["origin"] in (("s.json:1",) if field.rpartition(".")[2] in written else ("s.json", "strategy"))
+    assert told["origin"] in (
+        ("s.json:1",) if field.rpartition(".")[2] in written else ("s.json", "strategy")
+    )
 
 
 def test_a_plan_of_another_model(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -80,6 +80,16 @@ def test_an_answer_reads_back() -> None:
         ({"backend": "megatron", "pipeline_parallel": 64}, "strategy.pipeline_parallel"),
         ({"backend": "fsdp", "data_parallel": 7}, "strategy.gradient_accumulation_steps"),
         ({"backend": "fsdp", "micro_batch_size": 10**30}, "strategy.gradient_accumulation_steps"),
+        ({"backend": "megatron", "sequence_parallel": "yes"}, "strategy.sequence_parallel"),
+        ({"backend": "megatron", "sequence_parallel": 1}, "strategy.sequence_parallel"),
+        ({"backend": "fsdp", "reshard_after_forward": 0.0}, "strategy.reshard_after_forward"),
+        ({"backend": "fsdp", "tensor_parallel": True}, "strategy.tensor_parallel"),
+        ({"backend": "fsdp", "zero_stage": "3"}, "strategy.zero_stage"),
+        ({"backend": "fsdp", "micro_batch_size": 1.0}, "strategy.micro_batch_size"),
+        ({"backend": "fsdp", "stages": [{"layers": True}]}, "strategy.stages.layers"),
+        ({"backend": "fsdp", "overlap": {"zero3_gather": "banana"}}, "strategy.overlap.zero3_gather"),
+        ({"backend": "fsdp", "overlap": {"zero3_gather": False}}, "strategy.overlap.zero3_gather"),
+        ({"backend": "fsdp", "overlap": {"gradient_reduce": 0}}, "strategy.overlap.gradient_reduce"),
     ],
 )
 def test_bad_strategies_are_refused(data: dict[str, Any], field: str) -> None:
@@ -87,3 +97,11 @@ def test_bad_strategies_are_refused(data: dict[str, Any], field: str) -> None:
     with pytest.raises(InputError) as caught:
         read_strategy(data, MODEL, "s.json", JOB)
     assert (caught.value.field, caught.value.origin) == (field, "s.json")
+
+
+def test_an_error_names_the_line_where_it_is_known() -> None:
+    """The place of a field wins over that of the file."""
+    places = {"strategy": "s.json", "strategy.zero_stage": "s.json:7"}
+    with pytest.raises(InputError) as caught:
+        read_strategy({"backend": "fsdp", "zero_stage": "3"}, MODEL, "s.json", JOB, None, places)
+    assert caught.value.origin == "s.json:7" and caught.value.reason == "must be a whole number, not text"

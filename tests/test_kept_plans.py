@@ -98,7 +98,7 @@ def test_another_release_says_so(saved: Path, capsys: pytest.CaptureFixture[str]
     assert f"was written by shardwise 0.0.1, this is {release()}; its step time" in told(saved, capsys)
 
 
-FOLLOWING = {
+FOLLOWING: dict[str, tuple[dict[str, Any], str]] = {
     "overlap.gradient_reduce": ({"overlap": {"gradient_reduce": False}}, "overlap_gradient_reduce"),
     "overlap.zero3_gather": ({"overlap": {"zero3_gather": True}}, "the switches of overlap and zero_stage"),
     "recompute": ({"recompute": "full"}, "the stages"),
