@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from ..inputs import InputError
-from ..inputs.origin import placed
 from . import options
 from .config import files_told, read_files
 from .errors import NO, OK
@@ -59,6 +58,7 @@ def check(
     Does it fit, how fast is it, and what does it lose against the best plan? With --message: which term of
     memory broke it, and what relieves it.
     """
+    from ..inputs.origin import placed
     from ..plans import as_json as json_text
     from ..plans import read_request
     from .check_text import check_text
