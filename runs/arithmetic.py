@@ -1,10 +1,11 @@
 """Precision and gradient type of a row.
 
-Rules: blank precision is bf16. Where the card or the backend's byte recipes lack the row's precision the
-nearest is taken, 8-bit before 16-bit. Gradients are as `grad_accum_dtype` says, else fp16 with fp16, else as
-the software's rule says, else bf16 under DeepSpeed and fp32 elsewhere; a type without a byte recipe gives way
-to the next one that has one. Row-wise scaled fp8 is priced as bf16: its kernels of 2024-25 gained nothing
-over it (torchtitan calls it a known slow baseline; physics of scaling by rows, Transformer Engine docs).
+Rules: blank precision is bf16, fp16 on a card that has none. Where the card or the backend's byte recipes
+lack the row's precision the nearest is taken, 8-bit before 16-bit. Gradients are as `grad_accum_dtype` says,
+else fp16 with fp16, else as the software's rule says, else bf16 under DeepSpeed and fp32 elsewhere; a type
+without a byte recipe gives way to the next one that has one. Row-wise scaled fp8 is priced as bf16: its
+kernels of 2024-25 gained nothing over it (torchtitan calls it a known slow baseline; physics of scaling by
+rows, Transformer Engine docs).
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def arithmetic_of(
     record: Record, name: BackendName, card: Gpu, gradients: GradientDtype | None
 ) -> tuple[dict[str, object], list[str]]:
     """`precision` and `gradient_dtype` of a row under backend `name`, and what was taken instead of what."""
-    word = record.word("precision") or "bf16"
+    word = record.word("precision") or ("bf16" if card.peak_flops_per_s("bf16") else "fp16")
     rowwise = word == "fp8" and ("rowwise" in record.notes or "rowwise" in record.text("precision").lower())
     word = "bf16" if rowwise else word
     if word not in _NEAREST:

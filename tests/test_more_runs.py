@@ -32,11 +32,10 @@ REFUSED = {
     SECOND: {
         **{f"google_tpu_recipes-{number:03}": "no-machine" for number in range(1, 16)},
         **dict.fromkeys(("gaudi_optimum-001", "gaudi_optimum-002"), "no-machine"),
-        **{f"bmtrain_readme-{number:03}": "precision" for number in range(1, 8)},
     },
 }
 """Rows that may be refused, with what is missing: a node of eight H200-NVL, FP32 on TITAN RTX, a node of TPUs
-or Gaudi 2, the precision of V100 rows that tell none."""
+or Gaudi 2."""
 MAY_NAME = {"CHANGELOG.md", "README.md", "benchmarks/data/README.md", "tests/test_more_runs.py"}
 """Files that speak of the blind rows; none of them fits a constant to them."""
 

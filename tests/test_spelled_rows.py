@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardwise.hardware import gpu, gpu_names
+from shardwise.models import Transformer
 from shardwise.runs.cards import card_of
 from shardwise.runs.links import fabric_of, network_of
 from shardwise.runs.priced import price_jobs, read_rows
@@ -176,6 +177,37 @@ def test_a_fabric_is_that_of_its_words() -> None:
     assert fabric_of("EFA v2", "roce") == "efa"
     assert fabric_of("25 GbE", "infiniband-ndr") == "tcp"
     assert fabric_of("whatever", "infiniband-ndr") == "infiniband-ndr"
+
+
+@pytest.mark.parametrize(
+    ("card", "precision"), [("H100-80GB-SXM", "bf16"), ("V100-SXM2-32GB", "fp16"), ("TITAN RTX", "fp16")]
+)
+def test_a_blank_precision_is_one_that_the_card_has(card: str, precision: str) -> None:
+    """16 bit either way: bf16, fp16 before Ampere; the row counts as imputed."""
+    job = read_row(row(gpu=card, precision=""))
+
+    assert {candidate.strategy.precision for candidate in job.candidates} == {precision}
+    assert "precision" in job.imputed
+
+
+@pytest.mark.parametrize(
+    ("notes", "rule"),
+    [
+        ("torch.compile; packed", "any-compiled"),
+        ("no torch.compile", "any-since-2024"),
+        ("", "any-since-2024"),
+    ],
+)
+def test_software_nobody_knows_is_compiled_where_it_says_so(notes: str, rule: str) -> None:
+    """The notes of a row whose framework no rule names decide which layers it is priced with."""
+    assert read_row(row(framework="homemade", tp="1", pp="1", dp="16", notes=notes)).rule == rule
+
+
+def test_a_published_shape_brings_the_size_of_its_heads() -> None:
+    """Qwen3-32B has heads of 128, which its hidden size over its heads does not give."""
+    job = read_row(row(layers="64", hidden="5120", heads="64", ffn_hidden="25600", vocab="151936"))
+
+    assert job.transformer == Transformer.preset("qwen3-32b")
 
 
 def test_cards_with_a_bridge_stand_as_the_row_says() -> None:
