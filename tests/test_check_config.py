@@ -333,3 +333,38 @@ def test_a_folder_of_fsdp_is_read_without_running_it(tmp_path: Path) -> None:
 
     assert read_config(documents([str(path)]), plan(fsdp(3, 16)).request).strategy == fsdp(3, 16)
     assert not trap.exists()
+
+
+@pytest.mark.parametrize("said", [" false", "=false", " off", " 1"])
+def test_a_switch_of_megatron_takes_no_value(tmp_path: Path, said: str) -> None:
+    """argparse stops at the word: it is refused at its line, never read as on or off."""
+    text = "torchrun --nnodes 2 --nproc-per-node 8 pretrain_gpt.py --num-layers 32 --bf16 \\\n"
+    text += f"  --micro-batch-size 1 --global-batch-size 128 --overlap-grad-reduce{said}\n"
+    with pytest.raises(InputError, match="is a switch and takes no value: argparse stops at") as error:
+        read(tmp_path, args_sh=text)
+    assert error.value.field == "--overlap-grad-reduce"
+    assert error.value.origin.endswith("args.sh:2")
+
+
+def test_an_auto_that_nobody_fills_in_is_read_as_its_readers_do(tmp_path: Path) -> None:
+    """DeepSpeed leaves an auto of its tables out; the trainer and Accelerate stop at a key they do not know."""
+    zero = {"stage": 2, "overlap_comm": "auto"}
+    sizes = {"train_batch_size": 128, "train_micro_batch_size_per_gpu": 1}
+    text = json.dumps({**sizes, "bf16": {"enabled": True}, "zero_optimization": zero}, indent=1)
+    assert read(tmp_path, ds_json=text).overlap_gradient_reduce is False
+
+    line = "deepspeed --num_nodes 2 --num_gpus 8 t.py --deepspeed ds.json --per_device_train_batch_size 1\n"
+    with pytest.raises(InputError, match="neither the trainer nor Accelerate fills in") as error:
+        read(tmp_path, ds_json=text, run_sh=line)
+    assert error.value.field == "zero_optimization.overlap_comm"
+    assert error.value.origin.endswith("ds.json:9")
+
+
+@pytest.mark.parametrize("name", ["gradient_accumulation_steps", "train_batch_size"])
+def test_an_auto_at_the_top_needs_a_trainer(tmp_path: Path, name: str) -> None:
+    """DeepSpeed compares the word with numbers, so it is no 1 where no trainer fills it in."""
+    sizes = {"train_batch_size": 128, "train_micro_batch_size_per_gpu": 8, name: "auto"}
+    text = json.dumps({**sizes, "bf16": {"enabled": True}, "zero_optimization": {"stage": 2}})
+    with pytest.raises(InputError, match="trainer's arguments") as error:
+        read(tmp_path, ds_json=text)
+    assert error.value.field == name

@@ -15,6 +15,7 @@ from shardwise.cli import main
 from shardwise.launch import emit
 from shardwise.launch.documents import documents
 from shardwise.launch.lint import Finding, lint
+from shardwise.launch.lint.keys import facts
 
 GOOD: dict[str, Any] = {
     "train_micro_batch_size_per_gpu": 1,
@@ -98,7 +99,9 @@ DEEPSPEED = [
     ("bf16.enabled", "true", "wrong-type", "true"),
     ("train_micro_batch_size_per_gpu", 1.5, "wrong-type", ""),
     ("gradient_clipping", -1, "wrong-type", ""),
-    ("zero_optimization.stage", "auto", "auto-unfilled", "number"),
+    ("zero_optimization.stage", "auto", "auto-unfilled", "value"),
+    ("zero_optimization.overlap_comm", "auto", "auto-unfilled", "value"),
+    ("zero_optimization.overlap_comm", "yes", "wrong-type", "true"),
     ("gradient_accumulation_steps", "auto", "auto-outside-trainer", ".hf.json"),
     ("fp16.enabled", True, "two-precisions", "false"),
     ("zero_optimization.offload_param", {"device": "cpu", "pin_memory": True}, "no-effect", "stage: 3"),
@@ -221,6 +224,13 @@ def test_rules_on_accelerate(tmp_path: Path, old: str, new: str, rule: str, line
         ("--hidden-size 4096", "--hidden-size 4104 --fp8-format hybrid", "fp8-alignment", 5, "16"),
         ("--sequence-parallel", "--num-experts 8", "experts-without-sequence", 3, "--sequence-parallel"),
         ("export CUDA_DEVICE_MAX_CONNECTIONS=1", "", "connections", 2, "CUDA_DEVICE_MAX_CONNECTIONS=1"),
+        ("--bf16", "--bf16 --overlap-grad-reduce false", "wrong-type", 8, "leave --overlap-grad-reduce out"),
+        ("--bf16", "--bf16 --overlap-grad-reduce=True", "wrong-type", 8, "--overlap-grad-reduce"),
+        ("--bf16", "--bf16 --num-experts 8 --expert-tensor-parallel-size 3", "does-not-divide", 8, "of 4"),
+        ("--bf16", "--bf16 --moe-ffn-hidden-size 1000 --expert-tensor-parallel-size 16",
+         "does-not-divide", 8, "multiply"),
+        ("--micro-batch-size 1", "--micro-batch-size", "wrong-type", 6, "whole number"),
+        ("--seq-length 4096", "--seq-length 4096 8192", "wrong-type", 5, "whole number"),
     ],
 )  # fmt: skip
 def test_rules_on_megatron(tmp_path: Path, old: str, new: str, rule: str, line: int, mend: str) -> None:
@@ -231,6 +241,24 @@ def test_rules_on_megatron(tmp_path: Path, old: str, new: str, rule: str, line: 
 
     assert findings[0].line == line
     assert mend in findings[0].mend
+
+
+@pytest.mark.parametrize("value", ["banana", "0", "-1", "1.5", "'2 4'"])
+@pytest.mark.parametrize("name", facts("megatron")["counts"])
+def test_every_degree_of_megatron_is_a_whole_number(tmp_path: Path, name: str, value: str) -> None:
+    """One finding at the line of the argument, whatever stands there, and none stops the rules."""
+    flag = f"--{name.replace('_', '-')}"
+    text = MEGATRON + f"torchrun pretrain_gpt.py --num-experts 8 {flag} {value}\n"
+    told = [(each.rule, each.line) for each in found(tmp_path, m_sh=text) if each.rule == "wrong-type"]
+
+    assert told == [("wrong-type", 9)]
+
+
+def test_what_a_shell_adds_is_no_value(tmp_path: Path) -> None:
+    """Redirections, pipes and variables from outside follow the last flag without being its value."""
+    for tail in ("2>&1 | tee log", "> log.txt", "$MORE", '"${MORE[@]}"', "`more`"):
+        text = MEGATRON.replace("--bf16", f"--bf16 {tail}")
+        assert found(tmp_path, m_sh=text) == []
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ...inputs import InputError
+from ..autos import autos, by_deepspeed_alone
 from ..bundle import Bundle, whole
 from ..documents import Document
+from ..lint.keys import facts
 from ..trainer import Trainer
 
 UNPRICED: dict[str, tuple[object, str]] = {
@@ -37,6 +39,7 @@ def fields(bundle: Bundle, file: Document, cards: int) -> dict[str, Any]:
     for path, (priced, reason) in UNPRICED.items():
         if file.get(path) not in (None, priced):
             raise file.wrong(path, reason, () if priced is None else (str(priced).lower(),))
+    _refuse_unfilled(bundle, file)
     trainer = Trainer(bundle)
     stage = _stage(file)
     precision = _precision(file, trainer)
@@ -54,6 +57,20 @@ def fields(bundle: Bundle, file: Document, cards: int) -> dict[str, Any]:
     found["recompute"] = "full" if _recomputes(file, trainer) else "none"
     found["loss_kernel"] = "chunked" if trainer.switch("use_liger_kernel") else "hf-eager"
     return found
+
+
+def _refuse_unfilled(bundle: Bundle, file: Document) -> None:
+    """Refuses an auto that stops the run: of a key no trainer knows, or at the top of a file without one."""
+    filled, alone = facts("deepspeed")["auto"], by_deepspeed_alone(bundle, file)
+    for path in autos(file):
+        if not alone and path not in filled:
+            reason = (
+                "is auto, which neither the trainer nor Accelerate fills in for this key: both stop at it"
+            )
+            raise file.wrong(path, reason)
+        if alone and "." not in path:
+            reason = "is filled in from the trainer's arguments: give their file or launch script too"
+            raise file.wrong(path, reason, ("1",))
 
 
 def _stage(file: Document) -> int:
@@ -131,7 +148,10 @@ def _secondary(file: Document) -> int:
 
 
 def _overlaps(file: Document, stage: int) -> bool:
-    """Whether communication overlaps compute; left out, or auto, at stage 3 alone (zero/config.py)."""
+    """Whether communication overlaps compute; left out, at stage 3 alone (zero/config.py).
+
+    DeepSpeed leaves an auto out too; where a trainer reads the file it was refused before.
+    """
     said = file.get("zero_optimization.overlap_comm")
     if said in (None, "auto"):
         return stage == 3

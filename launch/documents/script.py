@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import field
+from itertools import takewhile
 from typing import Any
 
 from ...inputs import InputError
@@ -34,6 +35,9 @@ MOST_WORDS = 20_000
 
 HEAD = 5
 """Lines in which a script says what it is."""
+
+_REDIRECTED = re.compile(r"\d*[<>].*|&>.*")
+"""Where the words of a command end and a file takes its output."""
 
 DEEPEST = 8
 """Variables inside variables."""
@@ -186,3 +190,13 @@ def _flags(script: Script, lines: dict[str, int], given: list[Word]) -> None:
             script.programs.append(word.text)
         else:
             current.append(word.text)
+
+
+def spoken(values: Sequence[str]) -> list[str]:
+    """The words behind a flag that the script itself holds: up to a redirection, without outside variables.
+
+    >>> spoken(["4", "$MORE", "2>", "log"])
+    ['4']
+    """
+    held = takewhile(lambda word: not _REDIRECTED.fullmatch(word), values)
+    return [word for word in held if not word.startswith(("$", "`"))]

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ...inputs import nearest
+from ..autos import autos, by_deepspeed_alone
 from ..bundle import Bundle
 from ..documents import Document
 from .batch import triad
@@ -51,11 +52,14 @@ def _removed(document: Document, removed: Mapping[str, str]) -> Iterator[Finding
 
 
 def _auto(bundle: Bundle, document: Document, filled: list[str]) -> Iterator[Finding]:
-    outside = _outside_trainer(bundle, document)
-    for path in _autos(document.values, ""):
+    outside = by_deepspeed_alone(bundle, document)
+    for path in autos(document):
         if path not in filled:
-            message = f"{path} is auto, which nobody fills in: it is no value of the trainer's arguments"
-            yield at(document, path, "auto-unfilled", message, "state a number")
+            message = (
+                f"{path} is auto, which nobody fills in: the trainer and Accelerate stop at it, "
+                "DeepSpeed itself leaves it out"
+            )
+            yield at(document, path, "auto-unfilled", message, "state a value")
         elif outside:
             message = (
                 f"{path} is auto: it is copied from the arguments of the Hugging Face trainer and tunes "
@@ -65,23 +69,6 @@ def _auto(bundle: Bundle, document: Document, filled: list[str]) -> Iterator[Fin
                 "state a number, or give the trainer's arguments too; a file for the trainer ends in .hf.json"
             )
             yield at(document, path, "auto-outside-trainer", message, mend)
-
-
-def _outside_trainer(bundle: Bundle, document: Document) -> bool:
-    """Whether no trainer reads the file: no arguments of one beside it, and no script hands it to one."""
-    if document.name.endswith(".hf.json") or bundle.of("transformers") is not None:
-        return False
-    handed = bundle.argument("deepspeed")
-    return handed is None or bundle.argument("deepspeed_config") is not None
-
-
-def _autos(table: Mapping[str, Any], path: str) -> Iterator[str]:
-    for key, value in table.items():
-        inner = f"{path}.{key}" if path else key
-        if value == "auto":
-            yield inner
-        elif isinstance(value, Mapping):
-            yield from _autos(value, inner)
 
 
 def _precision(document: Document) -> Iterator[Finding]:

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from ...inputs import InputError
 from ..bundle import Bundle
 from ..documents import Document
+from .arguments import wrong_values
 from .finding import Finding, at
 from .keys import facts
 
@@ -38,6 +39,7 @@ def findings(bundle: Bundle, document: Document) -> Iterator[Finding]:
     if document.kind != "script":
         return
     yield from _names(document)
+    yield from wrong_values(document)
     yield from _alone(bundle, document)
     yield from _divided(bundle, document)
     yield from _eight_bits(bundle, document)
@@ -66,7 +68,7 @@ def _number(bundle: Bundle, name: str, default: int | None = None) -> int | None
         found = bundle.number(name)
     except InputError:
         return default
-    return default if found is None else found
+    return default if found is None or found < 1 else found
 
 
 def _alone(bundle: Bundle, document: Document) -> Iterator[Finding]:
@@ -74,7 +76,7 @@ def _alone(bundle: Bundle, document: Document) -> Iterator[Finding]:
         flag = f"--{name.replace('_', '-')}"
         there = bundle.argument(other) is not None
         if name == "sequence_parallel":
-            there = (_number(bundle, other, 1) or 1) > 1 or bundle.number(other) is None and there
+            there = (_number(bundle, other, 2 if there else 1) or 1) > 1
         if _here(document, name) and not there:
             message = f"{flag} {reason}"
             mend = reason.removeprefix("needs ") + f", or without {flag}"
@@ -103,6 +105,7 @@ def _divided(bundle: Bundle, document: Document) -> Iterator[Finding]:
             mend = f"--{name.replace('_', '-')} {' or '.join(reversed(legal)) or 1}"
             yield at(document, f"arguments.{name}", "does-not-divide", message, mend)
     yield from _stages(bundle, document, stages or 1)
+    yield from _experts(bundle, document, (tensor or 1), stages or 1)
     yield from _batch(bundle, document, (tensor or 1) * (stages or 1) * (context or 1))
 
 
@@ -122,6 +125,28 @@ def _stages(bundle: Bundle, document: Document, stages: int) -> Iterator[Finding
         message = f"{layers} layers make no {stages * chunks} equal chunks"
         mend = "--pipeline-model-parallel-layout, or --decoder-last-pipeline-num-layers"
         yield at(document, "arguments.pipeline_model_parallel_size", "does-not-divide", message, mend)
+
+
+def _experts(bundle: Bundle, document: Document, tensor: int, stages: int) -> Iterator[Finding]:
+    """Ranks of experts that do not divide those of a stage, and their columns (core/parallel_state.py)."""
+    over = _number(bundle, "expert_model_parallel_size", 1) or 1
+    columns = _number(bundle, "expert_tensor_parallel_size", tensor) or 1
+    width, world = _number(bundle, "moe_ffn_hidden_size"), bundle.world()
+    name = next((n for n in EXPERT_SIZES if _here(document, n)), None)
+    if name is None:
+        return
+    path = f"arguments.{name}"
+    if world is not None and world % (stages * over * columns):
+        message = f"{over} x {columns} ranks of experts x {stages} stages do not divide {world} ranks"
+        mend = f"sizes of experts that multiply to a divisor of {world // stages}"
+        yield at(document, path, "does-not-divide", message, mend)
+    if width and width % columns and _here(document, "expert_tensor_parallel_size"):
+        message = f"{columns} does not divide {width} columns of an expert"
+        path = "arguments.expert_tensor_parallel_size"
+        yield at(document, path, "does-not-divide", message, "--expert-tensor-parallel-size 1")
+
+
+EXPERT_SIZES = ("expert_tensor_parallel_size", "expert_model_parallel_size")
 
 
 def _batch(bundle: Bundle, document: Document, model: int) -> Iterator[Finding]:

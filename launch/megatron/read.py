@@ -9,6 +9,7 @@ from ...inputs import InputError
 from ...models.transformer import Transformer
 from ..bundle import Bundle, Given, whole
 from ..documents import Document
+from ..documents.script import spoken
 from .layout import layers_of
 
 UNPRICED = {
@@ -78,9 +79,24 @@ class Arguments:
         return self.number(name, default) or default
 
     def switch(self, name: str) -> bool:
-        """Whether a switch is set."""
+        """Whether a switch is set: as a flag, which takes no value, or as true in a YAML file."""
+        if self.bundle.argument(name) is None and name in self.leaves:
+            return self._truth(name)
         found = self.given(name)
-        return found is not None and (not found.value or found.value[0] != "False")
+        if found is not None and (words := spoken(found.value)):
+            raise self.wrong(name, f"is a switch and takes no value: argparse stops at {words[0][:40]!r}")
+        return found is not None
+
+    def _truth(self, name: str) -> bool:
+        found = self.given(name)
+        if found is not None and found.value[0] not in ("True", "False"):
+            raise self.wrong(name, "must be true or false", ("true", "false"))
+        return found is not None and found.value[0] == "True"
+
+    def asked(self, name: str) -> bool:
+        """Whether an argument is there, with any value that does not switch it off."""
+        found = self.given(name)
+        return found is not None and found.value[:1] != ["False"]
 
     def word(self, name: str) -> str | None:
         """The first word."""
@@ -99,7 +115,7 @@ def fields(bundle: Bundle, model: Transformer, cards: int) -> dict[str, Any]:
     """Choices by their name in `Strategy`, for `model` on `cards` where no launcher says how many."""
     args = Arguments(bundle)
     for name, reason in UNPRICED.items():
-        if args.switch(name):
+        if args.asked(name):
             raise args.wrong(name, reason)
     _same_model(args, model)
     tensor, context = args.count("tensor_model_parallel_size"), args.count("context_parallel_size")
@@ -270,7 +286,7 @@ def _offload(args: Arguments) -> str:
 
 
 def _precision(args: Arguments) -> dict[str, Any]:
-    eight = args.word("fp8_recipe") if args.word("fp8_format") or args.switch("fp8") else None
+    eight = args.word("fp8_recipe")
     if args.switch("fp16"):
         return {"precision": "fp16", "gradient_dtype": "fp16"}
     if not args.switch("bf16"):
