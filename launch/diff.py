@@ -13,7 +13,7 @@ from ..inputs import InputError
 from .bundle import Client
 from .documents import Document
 from .documents.document import document_of
-from .patch import GONE, NOTHING, WORD, Change, leaves
+from .patch import BESIDE, GONE, NOTHING, WORD, Change, leaves
 
 _LIST = re.compile(r"\[\s*([^\[\]{}]*?)\s*\]")
 """A list of plain values over several lines."""
@@ -127,10 +127,7 @@ def _option(lines: list[str], change: Change) -> None:
     """An option of torchtitan: spelled otherwise where it stands, or one more line before the last."""
     new = _spelled(change.key, change.better)
     if change.value == NOTHING:
-        last = max((i for i, line in enumerate(lines) if line.lstrip().startswith("--")), default=0)
-        tail = " \\" if last and lines[last - 1].rstrip().endswith("\\") else ""
-        indent = lines[last][: len(lines[last]) - len(lines[last].lstrip())]
-        lines.insert(last, f"{indent}{new}{tail}")
+        _insert(lines, max(_arguments(lines), default=0), new)
         return
     old = re.compile(rf"{re.escape(_spelled(change.key, change.value))}(?=\s|$)")
     lines[:] = [old.sub("" if change.better == GONE else new, line) for line in lines]
@@ -144,6 +141,33 @@ def _spelled(key: str, value: str) -> str:
     return {"true": key, "false": f"{section}.no_{name}"}.get(value, f"{key} {value}")
 
 
+def _arguments(lines: Sequence[str]) -> list[int]:
+    """Lines that begin with an argument."""
+    return [index for index, line in enumerate(lines) if line.lstrip().startswith("--")]
+
+
+def _neighbour(lines: Sequence[str], key: str, at: int) -> int:
+    """The line beside which a new flag stands: the last of its group, else the last that a plan decides."""
+    group = next((flags for flags in BESIDE if key in flags), frozenset())
+    found = {index: set(lines[index].split()) for index in _arguments(lines)}
+    for flags in (group, frozenset().union(*BESIDE)):
+        held = [index for index, words in found.items() if words & flags]
+        if held:
+            return held[-1]
+    return max(found, default=at)
+
+
+def _insert(lines: list[str], beside: int, text: str) -> None:
+    """One more argument beside a line: behind it, or before it where it ends a command or an array."""
+    line = lines[beside]
+    indent = line[: len(line) - len(line.lstrip())]
+    goes_on = line.rstrip().endswith("\\")
+    before = beside > 0 and lines[beside - 1].rstrip().endswith("\\")
+    behind = goes_on or not (before or line.rstrip().endswith(")"))
+    tail = " \\" if goes_on or before else ""
+    lines.insert(beside + behind, f"{indent}{text}{tail}")
+
+
 def _flag(lines: list[str], client: Client, change: Change) -> None:
     """An argument of a script: another value, none, or one more line behind the last argument."""
     if client == "torchtitan":
@@ -151,15 +175,12 @@ def _flag(lines: list[str], client: Client, change: Change) -> None:
         return
     at, value = change.line - 1, "" if change.better == "true" else f" {shlex.quote(change.better)}"
     if change.value == NOTHING:
-        last = max((i for i, line in enumerate(lines) if line.lstrip().startswith("--")), default=at)
-        indent = lines[last][: len(lines[last]) - len(lines[last].lstrip())]
-        tail = " \\" if last and lines[last - 1].rstrip().endswith("\\") else ""
-        lines.insert(last, f"{indent}{change.key}{value}{tail}")
+        _insert(lines, _neighbour(lines, change.key, at), f"{change.key}{value}")
         return
     old = "" if change.value == "true" else rf"[= ]\s*['\"]?{re.escape(change.value)}['\"]?"
     flag = re.compile(rf"{re.escape(change.key)}{old}(?=\s|$)")
     new = "" if change.better == GONE else f"{change.key}{value}"
-    lines[at] = flag.sub(new, lines[at], count=1)
+    lines[at] = re.sub(r"\s+\\$", r" \\", flag.sub(new, lines[at], count=1))
     if not lines[at].strip(" \\"):
         ends = not lines[at].rstrip().endswith("\\")
         del lines[at]

@@ -58,9 +58,21 @@ DEFAULTS: dict[Client, dict[str, str]] = {
 }
 """What a client does where its file says nothing: such lines need not be added."""
 
+
+def _told(key: str) -> str:
+    """The key as its file spells it."""
+    head, dot, flag = key.partition(".")
+    if head != "arguments" or not dot:
+        return key
+    return f"--{flag if '.' in flag else flag.replace('_', '-')}"
+
+
 _GROUPS = (ParallelArgs, StepArgs, MemoryArgs, PrecisionArgs)
 CONSTANTS = ("norm_epsilon", "rotary_base", "use_rope_scaling", "rope_scaling_factor", "rope_type")
 """Numbers of the model that a missing argument silently makes others."""
+
+BESIDE = tuple(frozenset(_told(f"arguments.{name}") for name in group.model_fields) for group in _GROUPS)
+"""Flags of Megatron-LM that belong together in a script."""
 
 MEGATRON = {f"arguments.{name}" for group in _GROUPS for name in group.model_fields}
 MEGATRON |= {f"arguments.{name}" for name in CONSTANTS}
@@ -176,14 +188,6 @@ def _line(file: Document, key: str) -> int:
         return max(file.lines.values(), default=1)
     head, _, name = key.rpartition(".")
     return file.line(key if key in file.lines else f"{head}.no_{name}")
-
-
-def _told(key: str) -> str:
-    """The key as its file spells it."""
-    head, dot, flag = key.partition(".")
-    if head != "arguments" or not dot:
-        return key
-    return f"--{flag if '.' in flag else flag.replace('_', '-')}"
 
 
 def _parent(key: str) -> str:

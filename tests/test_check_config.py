@@ -347,7 +347,7 @@ def test_a_switch_of_megatron_takes_no_value(tmp_path: Path, said: str) -> None:
 
 
 def test_an_auto_that_nobody_fills_in_is_read_as_its_readers_do(tmp_path: Path) -> None:
-    """DeepSpeed leaves an auto of its tables out; the trainer and Accelerate stop at a key they do not know."""
+    """DeepSpeed leaves an auto of its tables out; trainer and Accelerate stop at a key they do not know."""
     zero = {"stage": 2, "overlap_comm": "auto"}
     sizes = {"train_batch_size": 128, "train_micro_batch_size_per_gpu": 1}
     text = json.dumps({**sizes, "bf16": {"enabled": True}, "zero_optimization": zero}, indent=1)

@@ -129,3 +129,32 @@ def test_the_command_prints_what_patch_reads(tmp_path: Path, capsys: pytest.Capt
     main(["check", *ASKED, "--config", str(path), "--json"])
     assert json.loads(capsys.readouterr().out)["files"]["diff"] == told
     assert main(["check", *ASKED, "--strategy", "s.json", "--patch"]) == 2
+
+
+SCRIPT = """\
+torchrun --nproc-per-node 8 pretrain_gpt.py \\
+  --num-layers 4 --hidden-size 64 --num-attention-heads 4 \\
+  --tensor-model-parallel-size 1 --use-distributed-optimizer \\
+  --micro-batch-size 1 \\
+  --bf16 \\
+  --data-path /my/data
+"""
+"""Somebody's script, whose last argument is of the data."""
+
+
+@pytest.mark.parametrize("array", [False, True])
+def test_a_new_argument_stands_with_its_kind(array: bool) -> None:
+    """Switches of overlap go to the other arguments of parallel ranks, whatever stands last in the script."""
+    text = SCRIPT
+    if array:
+        head, *rest = SCRIPT.replace(" \\\n", "\n").splitlines()
+        text = "\n".join(["ARGS=(", *rest, ")", f'{head} "${{ARGS[@]}}"', ""])
+    change = difference(text, "run.sh", "megatron", plan(megatron(1, 8)))
+    assert change is not None
+    after = [line for line in change.splitlines() if not line.startswith("-")]
+    place = next(i for i, line in enumerate(after) if "--use-distributed-optimizer" in line)
+
+    assert ["--overlap-grad-reduce" in line for line in after[place + 1 : place + 3]].count(True) == 1
+    assert [line.strip(" +\\") for line in after if "data-path" in line] == ["--data-path /my/data"]
+    last = [i for i, line in enumerate(after) if "--data-path" in line][0]
+    assert not any(line.startswith("+") for line in after[last:])
