@@ -38,7 +38,9 @@ def explain(
         return _names(voice)
     found = _found(name)
     if voice.as_json:
-        voice.data(json_text(found[0]))
+        first, *others = found
+        also = tuple(each.model_dump(mode="json", exclude={"also"}) for each in others)
+        voice.data(json_text(first.model_copy(update={"also": also})))
     else:
         voice.data("\n".join(_text(each) for each in found))
     return OK

@@ -103,6 +103,8 @@ class TermText(Frozen):
     unit: str
     example: str
     amounts: tuple[Amount, ...]
+    also: tuple[dict[str, Any], ...] = ()
+    """Other meanings of the same word, each as a field or a term is told."""
 
 
 def term_text(key: str) -> TermText:

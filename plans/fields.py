@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Literal, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel
 
@@ -35,6 +35,8 @@ class FieldText(Frozen):
     values: tuple[str, ...] = ()
     source: str
     names: dict[str, str] = {}
+    also: tuple[dict[str, Any], ...] = ()
+    """Other meanings of the same word, each as a field or a term is told."""
 
 
 @cache

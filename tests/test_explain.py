@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Iterable, Sequence
@@ -184,3 +185,20 @@ def test_schedules_are_told_with_bubble_and_memory(capsys: pytest.CaptureFixture
         "holds p+1 micro-batches, twice the parameters",
     ):
         assert word in told
+
+
+def test_json_has_every_meaning_that_the_text_has(capsys: pytest.CaptureFixture[str]) -> None:
+    """A word with several meanings is one object: the first, and the others under `also`."""
+    several = 0
+    for name in ("micro_batch_size", "recompute", "host", "step_seconds", "data_parallel", "memory"):
+        if main(["explain", name]) != 0:
+            continue
+        text = capsys.readouterr().out
+        assert main(["explain", name, "--json"]) == 0
+        first = json.loads(capsys.readouterr().out)
+        told = [first, *first["also"]]
+        several += len(told) > 1
+        heads = [each.get("field") or each["term"] for each in told]
+        assert all(re.search(rf"^{re.escape(head)}( =|:)", text, re.MULTILINE) for head in heads)
+        assert len(re.findall(r"^\S+( =|:) ", text, re.MULTILINE)) == len(told)
+    assert several
