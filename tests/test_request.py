@@ -265,6 +265,10 @@ def test_near_names_come_first(job: Path) -> None:
     assert refusal(str(job), {}, "backend=fdsp").legal[0] == "fsdp"
     assert refusal(str(job), {}, "preset=dgx-h10").legal[0] == "dgx-h100"
     assert refusal("llama-3.1-8", {}).legal[0] == "llama-3.1-8b"
+    assert refusal(str(job), {}, "overlap=true").legal[0] == "overlap_gradient_reduce"
+    with job.open("a") as file:
+        file.write("\n[choose.overlap]\ngradient_reduce = false\n")
+    assert refusal(str(job), {}).legal[0] == "overlap_gradient_reduce"
 
 
 @pytest.mark.parametrize(
