@@ -24,6 +24,7 @@ from .terms import Note, Term, ns
 from .traffic import (
     boundary_bytes,
     gathered,
+    layer_gather_bytes,
     passes,
     reduced,
     tensor_pairs,
@@ -87,13 +88,16 @@ def _kinds(columns: list[Floats]) -> Floats:
 def tensor_term(layout: Layout) -> Term:
     """Tensor-parallel collectives of a layer, of the embedding (first) and of the head (last)."""
     group, states = layout.tensor_group, hidden_bytes(layout)
-    pair = _hidden_gather(layout) + seconds(layout, "reduce_scatter", states, group)
-    whole = seconds(layout, "all_reduce", states, group)
-    one = np.where(layout.strategies.sequence_parallel > 0, pair, whole)
-    one = one * _tensor_share(layout) * slower_away(layout, group)
-    layer = _kinds([2.0 * tensor_pairs(layout, block) * one for block in layout.blocks])
+    scatter, whole = (seconds(layout, kind, states, group) for kind in ("reduce_scatter", "all_reduce"))
+    share = _tensor_share(layout) * slower_away(layout, group)
+    split = layout.strategies.sequence_parallel > 0
+    narrow = seconds(layout, "all_gather", layer_gather_bytes(layout), group)
+    inner, end = (
+        share * np.where(split, gather + scatter, whole) for gather in (narrow, _hidden_gather(layout))
+    )
+    layer = _kinds([2.0 * tensor_pairs(layout, block) * inner for block in layout.blocks])
     part = again(layout, "tensor")[:, None] * layer / 2.0
-    pieces = ns(layer=layer, full=layer / 2.0, selective=part, first=one, last=one)
+    pieces = ns(layer=layer, full=layer / 2.0, selective=part, first=end, last=end)
     return Term("tensor_comm", "chunk", _TENSOR, pieces)
 
 

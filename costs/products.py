@@ -17,7 +17,7 @@ from .layout import Layout
 
 Cut = Literal["column", "row", "whole"]
 
-_LINEAR_BYTES = {"bf16": 2.0, "fp16": 2.0, "fp32": 4.0, "fp8": 1.0, "mxfp8": 1.03125, "nvfp4": 0.5625}
+LINEAR_BYTES = {"bf16": 2.0, "fp16": 2.0, "fp32": 4.0, "fp8": 1.0, "mxfp8": 1.03125, "nvfp4": 0.5625}
 """Bytes of an operand element; MX scales are a byte per 32 elements, NVFP4 ones a byte per 16."""
 
 
@@ -73,7 +73,7 @@ def product_seconds(layout: Layout, m: Floats, n: Floats, k: Floats, *, linear: 
             *shape,
             peak_flops_per_s=peak,
             hbm_bytes_per_s=gpu.hbm_bytes_per_s,
-            bytes_per_element=_LINEAR_BYTES[precision],
+            bytes_per_element=LINEAR_BYTES[precision],
             sms=gpu.sms,
         )
         found[rows] = np.maximum(rested, curve.power_seconds(*shape)) if factor is None else factor * rested

@@ -5,21 +5,24 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..models.strategy import PRECISIONS
 from ..models.transformer import Block
 from .activations import again
 from .columns import Bools, Floats, Ints
-from .context import context_traffic
+from .context import ACTIVATION_BYTES, context_traffic
 from .dispatch import exchange_group, exchanged_bytes, hidden_bytes
 from .experts import folded
 from .held import Held
 from .layout import Group, Layout
 from .once import once
+from .products import LINEAR_BYTES
 from .states import cut_weights, has_secondary, per_parameter, portion_bytes, sharding
 from .terms import Note, Term, ceil
 
 _TENSOR = Note(
-    "16 T h (t-1)/t a layer: 4 all-reduces; 4 T h (t-1)/t each of embedding and head",
-    "arXiv 1909.08053; 2205.05198",
+    "16 T h (t-1)/t a layer: 4 all-reduces; 4 T h (t-1)/t each of embedding and head; sequence-parallel "
+    "gathers of a layer in the width of its operands",
+    "arXiv 1909.08053; 2205.05198; Transformer Engine, module/base.py; torchao, float8_tensor_parallel.py",
     "P",
 )
 _PIPE = Note("2 x 2 T h / t a boundary", "arXiv 2104.04473 section 4.1", "P")
@@ -56,6 +59,19 @@ def tensor_pairs(layout: Layout, block: Block) -> Floats:
     forward = block.feed_forward
     own = (forward.experts > 0) & (folded(layout) | (layout.strategies.expert_tensor_parallel == 1))
     return np.where(own, 2.0 if forward.shared_width else 1.0, 2.0)
+
+
+def layer_gather_bytes(layout: Layout) -> Floats:
+    """Hidden states as the tensor ranks of a layer gather them before its products.
+
+    Ranks of sequence parallel quantise their share first: 8- and 4-bit operands travel in their own width,
+    in the backward the output's gradient too. Sums are scattered in 16 bits.
+    """
+    width = np.array([min(LINEAR_BYTES[word], ACTIVATION_BYTES) for word in PRECISIONS])
+    split = layout.strategies.sequence_parallel > 0
+    each = np.where(split, width[layout.strategies.precision], ACTIVATION_BYTES)
+    found: Floats = each / ACTIVATION_BYTES * hidden_bytes(layout)
+    return found
 
 
 def boundary_bytes(layout: Layout) -> Floats:
@@ -128,7 +144,8 @@ def traffic_terms(layout: Layout) -> dict[str, tuple[list[Term], Group]]:
     states = hidden_bytes(layout)
     pairs = np.stack([tensor_pairs(layout, block) for block in layout.blocks], axis=1)
     per_pass = 2.0 * states * tensor.ring_share
-    tensor_layer = 2.0 * pairs * per_pass[:, None]
+    in_layer = (states + layer_gather_bytes(layout)) * tensor.ring_share
+    tensor_layer = 2.0 * pairs * in_layer[:, None]
     repeated = again(layout, "expert")[:, None]
     to_experts, among_cut = exchanged_bytes(layout)
     piped = np.where(s.pipeline_parallel > 1, 2.0 * boundary_bytes(layout), 0.0)

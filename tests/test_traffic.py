@@ -53,3 +53,20 @@ def test_chunks_of_a_stage_share_the_embedding(chunks: int) -> None:
     layer, end = 16 * LENGTH * HIDDEN * 3 / 4, 4 * LENGTH * HIDDEN * 3 / 4
 
     assert found["tensor"] == pytest.approx(BATCH * (LAYERS / 2 * layer + end), rel=1e-4)
+
+
+@pytest.mark.parametrize(("precision", "width"), [("bf16", 2), ("fp8", 1)])
+@pytest.mark.parametrize("split", [True, False])
+def test_sequence_parallel_ranks_gather_a_layer_s_operands(precision: str, width: int, split: bool) -> None:
+    """Two pairs a pass gather what was quantised before and scatter sums of 16 bits; ends stay in 16 bits.
+
+    Without sequence parallel all-reduces add up 16-bit numbers.
+    """
+    found = sent(
+        1, backend="megatron", zero_stage=0, tensor_parallel=8, sequence_parallel=split, precision=precision,
+        recompute="none",
+    )  # fmt: skip
+    states = LENGTH * HIDDEN * 7 / 8
+    layer = 4 * ((width if split else 2) + 2) * states
+
+    assert found["tensor"] == pytest.approx(BATCH * (LAYERS * layer + 2 * 4 * states), rel=1e-4)
