@@ -175,6 +175,9 @@ def test_arithmetic_a_card_lacks_has_no_curve() -> None:
         ("H100-SXM-80GB", "flash2", "both", 8192, 128, 308),
         ("H100-SXM-80GB", "prefill", "forward", 2048, 128, 373),
         ("B200-SXM", "prefill", "forward", 16384, 128, 1212),
+        ("GB200", "prefill", "forward", 4096, 128, 1034),
+        ("B300-SXM", "prefill", "forward", 8192, 128, 1322),
+        ("GB300", "prefill", "forward", 8192, 128, 1479),
         ("L40S", "prefill", "forward", 1024, 64, 112),
     ],
 )
@@ -186,6 +189,15 @@ def test_measured_attention(
     speed = curve.forward_backward_flops_per_s if passes == "both" else curve.forward_flops_per_s
 
     assert float(speed(length, head_dim)) / 1e12 == pytest.approx(tflops)
+
+
+def test_doubled_exponentials_speed_attention_more_than_products() -> None:
+    """Blackwell Ultra's special functions are twice as many: attention gains, 16-bit products do not."""
+    for older, newer in (("B200-SXM", "B300-SXM"), ("GB200", "GB300")):
+        speeds = [catalogue.attention_curve(name).forward_flops_per_s(8192, 128) for name in (older, newer)]
+        peaks = [catalogue.gpu(name).bf16_flops_per_s for name in (older, newer)]
+        assert peaks[0] == peaks[1]
+        assert 1.15 < float(speeds[1] / speeds[0]) < 1.3
 
 
 def test_attention_between_and_beyond_the_knots() -> None:
