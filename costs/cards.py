@@ -8,11 +8,16 @@ from ..hardware import Cluster
 from ..inputs.data import data
 from ..inputs.listed import Listed
 from ..inputs.record import dataclass
+from .law import law
+
+EIGHT_BITS = {"fp8": None, "mxfp8": "block_scaled_factor", "nvfp4": "four_bit_factor"}
+"""Arithmetic under a card's eight-bit factor, and the law's factor on products without one scale a
+tensor."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CardFactor(Listed):
-    """Time in training over time in isolation, by width of the operands; four bits count as eight."""
+    """Time in training over time in isolation, by width of the operands."""
 
     gpu: str
     sixteen_bit: float
@@ -38,9 +43,10 @@ def training_factor(cluster: Cluster, precision: str) -> float | None:
     True
     """
     gpu = cluster.node.gpu.name
-    width = "eight_bit" if precision in ("fp8", "mxfp8", "nvfp4") else "sixteen_bit"
+    width = "eight_bit" if precision in EIGHT_BITS else "sixteen_bit"
     known = card_factors().get(gpu)
     measured = cluster.constant(
         f"cards/{gpu}/{width}", 0.0 if known is None else float(getattr(known, width))
     )
-    return measured or None
+    beside = EIGHT_BITS.get(precision)
+    return measured * (law(beside) if beside else 1.0) or None
