@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -126,6 +127,13 @@ class Fit:
         covariance = np.linalg.inv(seen.T @ seen + pull.T @ pull)
         found: Array = np.sqrt(np.diag(covariance))
         return found
+
+    def drawn(self, share: float) -> Fit:
+        """The fit with each constant held likely to lie `share` as far off; nothing is priced anew."""
+        tighter = tuple(
+            replace(u, spread=share * u.spread, kin_spread=share * u.kin_spread) for u in self.unknowns
+        )
+        return Fit(self.rows, tighter, self.values, self.seconds, self.slopes)
 
     def refined(self) -> Fit:
         """The fit one round on."""

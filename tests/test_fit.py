@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 from benchmarks import across, halves
 from benchmarks.fit import priors, unknowns
 from benchmarks.trial import constant
-from shardwise.calibration.fit import Array, bounded
+from shardwise.calibration.fit import Array, Fit, Unknown, bounded
 from shardwise.inputs import InputError
 from shardwise.models.stack import stack_names
 
@@ -50,6 +52,43 @@ def test_bounded_least_squares_is_the_best_of_the_box(
 
     assert np.all(found >= low) and np.all(found <= high)
     assert float(np.sum((left @ found - aim) ** 2)) == pytest.approx(brute(left, aim, low, high), abs=1e-6)
+
+
+@dataclass(frozen=True)
+class Straight:
+    """Runs whose seconds are those of one constant, all measured half again as long as it says."""
+
+    @property
+    def measured(self) -> Array:
+        """Seconds a step."""
+        return np.full(3, 1.5)
+
+    @property
+    def weights(self) -> Array:
+        """All alike."""
+        return np.full(3, 100.0)
+
+    def seconds(self, changes: dict[str, float]) -> Array:
+        """The constant itself."""
+        return np.full(3, changes["stacks/one/gemm_factor"])
+
+    def moved_by(self, unknown: Unknown) -> npt.NDArray[np.bool_]:
+        """All of them."""
+        return np.full(3, True)
+
+    def start(self, unknown: Unknown) -> float:
+        """As it was held likely."""
+        return 1.0
+
+
+def test_a_fit_drawn_closer_stays_nearer_to_what_was_held_likely() -> None:
+    """Of a constant that all runs want at 1.5 a tighter spread leaves less, and none at all in the limit."""
+    unknown = Unknown(("stacks/one/gemm_factor",), ("one", 0), 0.2, 1.0, 0.2)
+    start = Fit.start(Straight(), [unknown])
+    found = [float(start.drawn(share).solved()[0]) for share in (1.0, 0.5, 0.25, 1e-6)]
+
+    assert found[0] == float(start.solved()[0])
+    assert np.log(1.5) > found[0] > found[1] > found[2] > found[3] == pytest.approx(0.0, abs=1e-6)
 
 
 def test_the_catalogue_lies_inside_the_bounds_of_the_priors() -> None:
