@@ -7,7 +7,7 @@ import numpy as np
 from ..hardware.catalogue import attention_curve, attention_kernel
 from ..models.counts import attention_span
 from ..models.mixers import Attention, Mixing
-from .cards import training_factor
+from .cards import clock_factor
 from .columns import Floats, distinct
 from .context import ring_ranks
 from .law import law
@@ -52,7 +52,7 @@ def _fused(layout: Layout, attention: Mixing, generation: str) -> tuple[Floats, 
     head = float(attention.head_dim + attention.rope_head_dim)
     width = attention.query_width + attention.output_width
     flops = 2.0 * layout.tokens * attention_span(attention, sequence) * width / layout.tensor
-    flops = flops * max(training_factor(layout.cluster, "bf16") or 1.0, 1.0) ** law("attention_clock_share")
+    flops = flops * max(clock_factor(layout.cluster, "bf16"), 1.0) ** law("attention_clock_share")
     forward = flops / curve.forward_flops_per_s(length, head)
     both = (1.0 + law("attention_backward_units")) * flops / curve.forward_backward_flops_per_s(length, head)
     return forward, both - forward

@@ -50,3 +50,8 @@ def training_factor(cluster: Cluster, precision: str) -> float | None:
     )
     beside = EIGHT_BITS.get(precision)
     return measured * (law(beside) if beside else 1.0) or None
+
+
+def clock_factor(cluster: Cluster, precision: str) -> float:
+    """`training_factor`, 1 where neither the site nor the catalogue has one."""
+    return training_factor(cluster, precision) or 1.0

@@ -100,6 +100,13 @@ def _gather_switches() -> Ints:
     )
 
 
+@cache
+def _gather_shares() -> Floats:
+    """`Overlap.gather_exposed` of each backend by its code, nan where it says none."""
+    said = [backend(word).overlap.gather_exposed for word in BACKENDS]
+    return np.array([np.nan if share is None else share for share in said])
+
+
 @dataclass(frozen=True)
 class Strategies:
     """Equal-length columns named as the fields of `Strategy`, without the stages."""
@@ -163,6 +170,12 @@ class Strategies:
         """Mask of rows that hide the gathers of every micro-batch, by the switch that their backend has."""
         on = np.stack([self.overlaps(switch) for switch in DATA_SWITCHES])
         found: Bools = on[_gather_switches()[self.backend], np.arange(len(self))]
+        return found
+
+    @property
+    def gather_exposed(self) -> Floats:
+        """What a row's backend says of gathers after a step with nothing beside them; nan: nothing."""
+        found: Floats = _gather_shares()[self.backend]
         return found
 
     def take(self, rows: Bools | Ints) -> Strategies:

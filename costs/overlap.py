@@ -123,12 +123,18 @@ def expert_term(layout: Layout, work: LayerSeconds) -> Term:
     """
     if not has_experts(layout):
         return Term("expert_comm", "chunk", _EXPERT, {})
+    layer = _exchange_shown(layout, work)
+    part = again(layout, "expert")[:, None] * layer / 2.0
+    return Term("expert_comm", "chunk", _EXPERT, ns(layer=layer, full=layer / 2.0, selective=part))
+
+
+def _exchange_shown(layout: Layout, work: LayerSeconds) -> Floats:
+    """Seconds that show of a layer's exchange and gathers of tokens, forward and backward."""
     whole = exchange_seconds(layout)
     hidden = stack_has(layout, "exchange_overlapped", True)[:, None]
     beside_work = beside(work.forward + work.backward, whole)
-    layer = np.where(hidden, beside_work, law("expert_exposed") * whole) + gather_seconds(layout)
-    part = again(layout, "expert")[:, None] * layer / 2.0
-    return Term("expert_comm", "chunk", _EXPERT, ns(layer=layer, full=layer / 2.0, selective=part))
+    shown: Floats = np.where(hidden, beside_work, law("expert_exposed") * whole) + gather_seconds(layout)
+    return shown
 
 
 def paired_term(layout: Layout, work: LayerSeconds) -> Term:
@@ -140,7 +146,7 @@ def paired_term(layout: Layout, work: LayerSeconds) -> Term:
     paired = pairs_passes(layout.strategies)
     if not (paired.any() and has_experts(layout)):
         return Term("expert_comm", "chunk", _PAIRED, {})
-    usual = expert_term(layout, work).coefficients["layer"] / 1e9
+    usual = _exchange_shown(layout, work)
     shown = beside(work.forward + work.backward, exchange_seconds(layout)) + gather_seconds(layout)
     hidden = np.where(paired[:, None], np.minimum(shown - usual, 0.0), 0.0)
     return Term("expert_comm", "chunk", _PAIRED, ns(layer=hidden))
@@ -286,11 +292,12 @@ def step_raw_term(layout: Layout) -> Term:
 def once_shares(layout: Layout, gathers: Bools, reduces: Bools) -> tuple[Floats, Floats]:
     """Shares that show of what is gathered and reduced once a step, run beside compute or not.
 
-    Of DeepSpeed's gathers, which have nothing beside them, the ring's time shows: its rows were fitted so.
-    Without ZeRO a gather is the second half of the gradients' all-reduce.
+    A backend may say what shows of gathers with nothing beside them (`Overlap.gather_exposed`). Without ZeRO
+    a gather is the second half of the gradients' all-reduce.
     """
     s, (hidden, whole) = layout.strategies, exposed(layout, "data")
-    gather_whole = np.where(s.is_("backend", "deepspeed"), 1.0, whole)
+    said = s.gather_exposed
+    gather_whole = np.where(np.isnan(said), whole, said)
     gather_share = np.where(np.where(s.zero_stage == 0, reduces, gathers), hidden, gather_whole)
     return gather_share, np.where(reduces, hidden, whole)
 

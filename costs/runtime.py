@@ -21,9 +21,6 @@ _RUNTIME = Note(
     "bloom_prequel nvidia-smi, NCCL issues",
     "M",
 )
-GATHERED, SCATTERED = 8, 4
-"""Buffers by what they hold: qkv, fc1 and their gradients twice, proj and fc2 gradients twice; the others."""
-
 _USER = Note(
     "(8 w + 4 x 2) T h, w of products", "Transformer Engine pytorch/module/base.py, initialize_ub", "D"
 )
@@ -52,14 +49,15 @@ def runtime_terms(layout: Layout) -> list[Alive]:
 def user_buffer_terms(layout: Layout) -> list[Alive]:
     """Buffers that tensor ranks overlap in, outside the allocator: one a product that gathers or scatters.
 
-    Eight hold what is gathered, in 8 bits where products are, four what is scattered, each T h.
+    Some hold what is gathered, in 8 bits where products are, others what is scattered, each T h.
     """
     s = layout.strategies
     rows = s.overlaps("tensor_parallel")
     if not (rows.any() and user_buffered(layout.transformer)):
         return [absent("user_buffers", _USER)]
     eight = np.isin(s.precision, [code("precision", word) for word in EIGHT_BIT])
-    each = GATHERED * np.where(eight, 1.0, 2.0) + SCATTERED * 2.0
+    gathered, scattered = law("user_buffers_gathered"), law("user_buffers_scattered")
+    each = gathered * np.where(eight, 1.0, 2.0) + scattered * 2.0
     size = np.where(rows, each * layout.tokens * layout.transformer.hidden_size, 0.0)
     return [Alive(MOMENTS, Term("user_buffers", "stage", _USER, kib(fixed=size)))]
 

@@ -53,6 +53,11 @@ class Overlap(Listed):
     """Whether what sequence-parallel tensor ranks send can run beside the products that use it."""
     needs: dict[DataSwitch, DataSwitch] = field(default_factory=dict)
     """Switches that are on only with another one on."""
+    frees: dict[DataSwitch, tuple[int, ...]] = field(default_factory=dict)
+    """ZeRO stages at which a switch that is off frees memory: that of the second reduce bucket."""
+    gather_exposed: float | None = None
+    """Share of the weights' gathers after a step that shows where nothing runs beside them, and its rows were
+    fitted so; None: as its stack's rows have it."""
 
     def usual(self, zero_stage: int, said: Mapping[str, bool]) -> dict[str, bool]:
         """Every knob of data ranks as the backend has it where `said` does not say."""

@@ -19,7 +19,6 @@ from ..inputs.record import dataclass
 from .facts import facts
 from .record import Record
 
-RELEASES = ("25.09", "25.11", "26.02", "26.02.01", "26.04", "26.04.01", "26.06", "26.06.01", "26.08")
 _RELEASE = re.compile(r"release (\d\d\.\d\d(?:\.\d\d)?)")
 _CARD = re.compile(r"GB[23]00|B[23]00|H100|VR200|R100", re.IGNORECASE)
 _PRECISIONS = {"fp8": "fp8cs", "mxfp8": "fp8mx", "": "bf16"}
@@ -75,7 +74,14 @@ class Recipe:
 
 
 def _place(release: str) -> int:
-    return RELEASES.index(release) if release in RELEASES else len(RELEASES) - 1
+    releases = _releases()
+    return releases.index(release) if release in releases else len(releases) - 1
+
+
+@cache
+def _releases() -> tuple[str, ...]:
+    """Releases of Megatron-Bridge, oldest first."""
+    return tuple(facts("recipes")["releases"])
 
 
 @cache
@@ -90,7 +96,7 @@ def recipes() -> tuple[Recipe, ...]:
 def recipe_of(record: Record) -> tuple[Recipe, int]:
     """The nearest recipe of a row with experts, and how far it is: 0 its own layout in its own release."""
     said = _RELEASE.search(record.notes)
-    release = said[1] if said else RELEASES[-1]
+    release = said[1] if said else _releases()[-1]
     found = _CARD.search(record.text("gpu"))
     card, word = found[0].lower() if found else "", record.word("precision")
     mine = (_model(record), card, _PRECISIONS.get(word, word))

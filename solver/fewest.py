@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields
 
-from ..costs.cards import training_factor
+from ..costs.cards import clock_factor
 from ..inputs import InputError
 from ..models.work import flops_per_token
 from ..plans import Request
@@ -62,8 +62,7 @@ def least_cards(request: Request) -> int:
         return 1
     words = request.choose.precision or (default_precision(request),)
     rates = [
-        (gpu.peak_flops_per_s(word) or 0.0) / min(training_factor(request.cluster, word) or 1.0, 1.0)
-        for word in words
+        (gpu.peak_flops_per_s(word) or 0.0) / min(clock_factor(request.cluster, word), 1.0) for word in words
     ]
     flops = flops_per_token(training, request.model) * training.tokens
     return max(1, int(flops / (max(rates) * deadline))) if max(rates) else 1

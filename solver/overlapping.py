@@ -10,12 +10,6 @@ from ..models.overlap import DATA_KNOBS, TENSOR_KNOB, knob, tensor_overlapped, u
 from ..plans import Request
 from .software import Software
 
-FREES: dict[str, dict[int, str]] = {
-    "deepspeed": {stage: knob("gradient_reduce") for stage in (1, 2)},
-}
-"""By backend and ZeRO stage the switch whose turning off frees memory: that of the second reduce bucket."""
-
-
 ISLAND = (
     "tensor ranks overlap in buffers that they write into each other over NVLink: one island holds them all"
 )
@@ -28,7 +22,7 @@ def overlapping(request: Request, known: Backend, zero: int) -> list[tuple[int, 
     frees memory, or where the backend has it so.
     """
     asked = {name: values for name in DATA_KNOBS if (values := _asked(request, name))}
-    freeing = FREES.get(known.name, {}).get(zero)
+    freeing = {knob(switch) for switch, stages in known.overlap.frees.items() if zero in stages}
     found = []
     for values in product((True, False), repeat=len(DATA_KNOBS)):
         on = dict(zip(DATA_KNOBS, values, strict=True))
@@ -36,7 +30,7 @@ def overlapping(request: Request, known: Backend, zero: int) -> list[tuple[int, 
             continue
         usual = known.overlap.usual(zero, {name: on[name] for name in asked})
         offered = {
-            name: asked.get(name) or ((True, False) if name == freeing else (usual[name],))
+            name: asked.get(name) or ((True, False) if name in freeing else (usual[name],))
             for name in DATA_KNOBS
         }
         if all(on[name] in offered[name] for name in DATA_KNOBS):

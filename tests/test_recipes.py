@@ -9,8 +9,11 @@ import pytest
 
 from shardwise.models.stack import stacks
 from shardwise.runs import Record, read_row
-from shardwise.runs.recipes import RELEASES, recipe_of, recipes
+from shardwise.runs.facts import facts
+from shardwise.runs.recipes import recipe_of, recipes
 from shardwise.runs.software import FAMILY
+
+RELEASES = facts("recipes")["releases"]
 
 QWEN = {
     "id": "row",
