@@ -5,8 +5,9 @@ Rules: the machine is the catalogue's first node type with the card, else the on
 gives the network (`links`); blank or without a rate: the network of that node type. `intra_link` tells cards
 on PCI Express alone from cards that a bridge joins, where the card has a bridge. A link domain of several
 machines is used by the largest power of two of its cards (64 of an NVL72's 72): groups of 2, 4, .. 64 must
-not straddle it. `gpus_per_node` below the node's count with all cards in one machine is part of that
-machine; blank it is what the node type holds, but at least 8 outside an NVL72, and divides the cards.
+not straddle it; links from chip to chip (a TPU's) join all machines of the row. `gpus_per_node` below the
+node's count with all cards in one machine is part of that machine; blank it is what the node type holds, but
+at least 8 outside an NVL72, and divides the cards.
 """
 
 from __future__ import annotations
@@ -76,6 +77,8 @@ def _cluster(machine: Node, gpus: int, per_node: int) -> Cluster:
         per_node = gpus
     if gpus % per_node:
         raise Refused("cluster", f"{gpus} cards are no whole machines of {per_node}")
+    if machine.gpu.interconnect in facts("machines")["joins_machines"]:
+        machine = _changed(machine, gpus=per_node, island_size=per_node, domain_size=gpus)
     if machine.domain_size > machine.gpus:
         machine = _changed(machine, domain_size=1 << (machine.domain_size.bit_length() - 1))
     if per_node != machine.gpus:

@@ -25,17 +25,10 @@ LEAST = {MORE: (300, 10), BLIND: (200, 15), SECOND: (120, 15)}
 """Rows and sources that a file has at least."""
 REFUSED = {
     MORE: {},
-    BLIND: {
-        "mlperf_llama2_70b_lora-027": "cluster",
-        **dict.fromkeys(("hf_docs_titan-001", "hf_docs_titan-002"), "precision"),
-    },
-    SECOND: {
-        **{f"google_tpu_recipes-{number:03}": "no-machine" for number in range(1, 16)},
-        **dict.fromkeys(("gaudi_optimum-001", "gaudi_optimum-002"), "no-machine"),
-    },
+    BLIND: dict.fromkeys(("hf_docs_titan-001", "hf_docs_titan-002"), "precision"),
+    SECOND: {},
 }
-"""Rows that may be refused, with what is missing: a node of eight H200-NVL, FP32 on TITAN RTX, a node of TPUs
-or Gaudi 2."""
+"""Rows that may be refused, with what is missing: FP32 on TITAN RTX."""
 MAY_NAME = {"CHANGELOG.md", "README.md", "benchmarks/data/README.md", "tests/test_more_runs.py"}
 """Files that speak of the blind rows; none of them fits a constant to them."""
 

@@ -34,3 +34,15 @@ def test_a_machine_that_cannot_be_is_refused_in_one_line() -> None:
     with pytest.raises(Refused) as refused:
         cluster_of(row(gpu="H100-SXM", gpus="4096", gpus_per_node="2048"))
     assert "\n" not in str(refused.value) and "pydantic" not in str(refused.value)
+
+
+def test_links_between_chips_join_the_machines_of_a_slice() -> None:
+    """TPUs of a slice reach each other over their own links, however many hosts they stand in."""
+    cluster, _, _ = cluster_of(row(gpu="TPUv6e", gpus="256", gpus_per_node="8"))
+    assert (cluster.nodes, cluster.node.gpus, cluster.node.domain_size) == (32, 8, 256)
+
+
+def test_a_card_that_no_node_type_holds_stands_in_one_of_its_kind() -> None:
+    """Gaudi 2 stands in the mesh of eight that another maker has; its own rates go with it."""
+    cluster, _, _ = cluster_of(row(gpu="Gaudi2", gpus="8"))
+    assert (cluster.node.island_size, cluster.node.gpu.name) == (8, "Gaudi2")

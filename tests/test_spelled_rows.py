@@ -203,6 +203,25 @@ def test_software_nobody_knows_is_compiled_where_it_says_so(notes: str, rule: st
     assert read_row(row(framework="homemade", tp="1", pp="1", dp="16", notes=notes)).rule == rule
 
 
+@pytest.mark.parametrize(
+    ("framework", "year", "stack", "gradients"),
+    [
+        ("NeMo Megatron (NeMo 1.11)", "2022", "megatron-2022", "fp32"),
+        ("NeMo 24.09", "2024", "nemo-2024", "bf16"),
+        ("NeMo Framework 25.09", "2025", "megatron-bridge-2025", "bf16"),
+        ("NeMo/Megatron-Bridge", "2025", "megatron-bridge-2025", "bf16"),
+    ],
+)
+def test_recipes_of_nvidia_keep_gradients_in_16_bits(
+    framework: str, year: str, stack: str, gradients: str
+) -> None:
+    """Their performance recipes say grad_reduce_in_fp32 = False; NeMo of 2025 has the kernels of Bridge."""
+    job = read_row(row(framework=framework, year=year, precision="bf16", grad_accum_dtype=""))
+    found = {(one.strategy.software_stack, one.strategy.gradient_dtype) for one in job.candidates}
+
+    assert found == {(stack, gradients)}
+
+
 def test_a_published_shape_brings_the_size_of_its_heads() -> None:
     """Qwen3-32B has heads of 128, which its hidden size over its heads does not give."""
     job = read_row(row(layers="64", hidden="5120", heads="64", ffn_hidden="25600", vocab="151936"))
