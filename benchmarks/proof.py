@@ -151,6 +151,7 @@ def _kinds(asked: Request) -> list[str]:
     limits = asked.limits
     words: list[str] = [asked.objective.minimize]
     words += ["rules"] if asked.choose.rules else []
+    words += ["predictors"] if asked.training.mtp_layers else []
     words += ["experts"] if any(kind.feed_forward.experts for kind in asked.model.kinds) else []
     words += [name for name, value in limits if name != "memory_margin" and value is not None]
     return words

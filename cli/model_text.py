@@ -59,7 +59,8 @@ def _layers(card: ModelCard) -> str:
         items([f"{name} {size:,}" for name, size in ends.items() if size]),
     ]
     if card.parameters_predictor:
-        lines.append(f"  apart: {card.parameters_predictor:,} in layers that predict further tokens")
+        told = f"apart: {card.parameters_predictor:,} in layers that predict further tokens"
+        lines.append(paragraph(f"{told}; training.mtp_layers trains them", "  ", "    "))
     return "\n".join(lines)
 
 

@@ -95,6 +95,8 @@ def trained(training: Training, model: Transformer) -> str:
     copies = "" if training.master_weights else ", without a master copy"
     reference = training.reference_model
     beside = "" if reference is None else f"; beside it {'itself' if reference == 'self' else reference.name}"
+    if model.mtp_layers:
+        beside += f"; the last stage ends with {plural(model.mtp_layers, 'layer')} for further tokens (MTP)"
     if held.trained == held.total:
         return f"trains all {number(held.total)} parameters with {training.optimizer}{copies}{beside}"
     kind = f"{way.written} on {', '.join(training.lora_targets)}" if way.adapts else f"share {way.share:g}"

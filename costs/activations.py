@@ -28,6 +28,11 @@ _SAVED = Note(
     "D",
 )
 _WAITING = Note("what was run again, until the backward for weights", "arXiv 2401.10241 section 2.2", "D")
+_JOINED = Note(
+    "6 T h / split a module: the embedding before its norm, and both hidden states joined",
+    "Megatron Core, multi_token_prediction.py: inputs of enorm and eh_proj; that of hnorm is the head's",
+    "D",
+)
 _LIVE = Note(
     "T (1.5 A - 0.5 scores); A the saved set of the largest layer",
     "FSDP memory oracle: the layer run again and its gradients; slope of ml_engineering-005..012",
@@ -209,13 +214,14 @@ def activation_terms(layout: Layout) -> list[Alive]:
     hidden = layout.hidden_bytes / layout.split_tokens
     kept = kib(
         layer=saved.plain,
-        full=np.minimum(saved.full - saved.plain, 0.0),
+        full=np.minimum(saved.full - saved.plain, 0.0) * layout.run_again,
         selective=np.minimum(saved.selective - saved.plain, 0.0),
     )
     return [
         Alive(PASSES, Term("activations", "flight", _SAVED, kept)),
         Alive(PASSES, _pipe_buffers(layout, 2.0 * hidden)),
         *(Alive(PASSES, term) for term in _waiting(layout, saved)),
+        *_joined(layout),
         *_gathered_sequence(layout),
         Alive(("forward",), Term("embedding_output", "stage", _INPUT, kib(first=hidden))),
         Alive(("backward",), _live_layer(layout, saved)),
@@ -223,11 +229,20 @@ def activation_terms(layout: Layout) -> list[Alive]:
     ]
 
 
+def _joined(layout: Layout) -> list[Alive]:
+    """What modules that predict further tokens save before their block."""
+    if not layout.transformer.mtp_layers:
+        return []
+    module = np.array([float(block.joins) for block in layout.blocks])
+    size = np.outer(3.0 * layout.hidden_bytes / layout.split_tokens, module)
+    return [Alive(PASSES, Term("activations", "flight", _JOINED, kib(layer=size)))]
+
+
 def _waiting(layout: Layout, saved: Saved) -> list[Term]:
     """What recompute spares comes back for chunks that wait for their backward for weights."""
     if plain(layout.strategies):
         return []
-    full = np.maximum(saved.plain - saved.full, 0.0)
+    full = np.maximum(saved.plain - saved.full, 0.0) * layout.run_again
     part = np.maximum(saved.plain - saved.selective, 0.0)
     return [Term("activations", "waiting", _WAITING, kib(full=full, selective=part))]
 

@@ -27,6 +27,7 @@ from .logits import logits_terms
 from .moments import Alive, at_moments
 from .optimizer import host_step_term, optimizer_term, parameter_copy_term
 from .overlap import (
+    embedding_copy_terms,
     expert_term,
     first_gather_raw_term,
     first_gather_term,
@@ -185,6 +186,7 @@ class Book:
             replica_term(layout, self.work),
             optimizer_term(layout),
             host_step_term(layout),
+            *embedding_copy_terms(layout),
             fixed,
         ]
 

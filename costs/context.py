@@ -108,7 +108,7 @@ def context_term(layout: Layout, attention: Floats) -> Term:
         return Term("context_comm", "chunk", _TIME, ns(layer=np.zeros_like(attention)))
     parts = [_shown(layout, block, attention[:, kind]) for kind, block in enumerate(layout.blocks)]
     layer, again = (np.stack(part, axis=1) for part in zip(*parts, strict=True))
-    return Term("context_comm", "chunk", _TIME, ns(layer=layer, full=again))
+    return Term("context_comm", "chunk", _TIME, ns(layer=layer, full=again * layout.run_again))
 
 
 def _shown(layout: Layout, block: Block, attention: Floats) -> tuple[Floats, Floats]:
@@ -154,8 +154,8 @@ def context_traffic(layout: Layout) -> dict[str, tuple[list[Term], Group]]:
     heads = np.stack(
         [group.ring_share * sum(exchanged_bytes(layout, block)) for block in layout.blocks], axis=1
     )
-    ring = {"layer": ceil(3.0 * passed), "full": ceil(passed)}
-    given = {"layer": ceil(2.0 * heads), "full": ceil(heads)}
+    ring = {"layer": ceil(3.0 * passed), "full": ceil(passed * layout.run_again)}
+    given = {"layer": ceil(2.0 * heads), "full": ceil(heads * layout.run_again)}
     return {
         "context": ([Term("context", "chunk", _SENT, ring)], ring_group(layout)),
         "context_heads": ([Term("context_heads", "chunk", _HEADS, given)], group),

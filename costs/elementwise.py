@@ -17,6 +17,9 @@ from .layout import Layout
 from .products import memory_rate
 from .stacks import of_stacks
 
+_JOINED = 8.0
+"""Bytes an element of two hidden states put side by side: 2 read and 2 written, of 2 bytes each."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Moved(Listed):
@@ -72,7 +75,8 @@ def _bytes(block: Block, moved: Moved) -> tuple[float, float]:
     inner = forward.shared_width if forward.experts else forward.width
     cut = sum(_mixed(mixer, block, moved) for mixer in block.mixers)
     cut += (moved.gated if forward.gated else moved.plain) * inner
-    return moved.residual + block.norms * moved.norm[block.norm], cut
+    joined = _JOINED if block.joins else 0.0
+    return moved.residual + block.norms * moved.norm[block.norm] + joined, cut
 
 
 def _mixed(mixer: Mixing, block: Block, moved: Moved) -> float:

@@ -29,6 +29,9 @@ from .products import (
 )
 from .stacks import stack_constant
 
+Sextet = tuple[Floats, Floats, Floats, Floats, Floats, Floats]
+"""The seconds of `LayerSeconds` of one kind of layer, (n,) each."""
+
 
 def expert_seconds(layout: Layout, block: Block) -> Floats:
     """Seconds of the routed experts' forward products: one product an expert on the rank."""
@@ -86,13 +89,12 @@ class LayerSeconds:
         return cls(*(np.stack([part[i] for part in parts], axis=1) for i in range(6)))
 
 
-def _one_kind(
-    layout: Layout, block: Block, shares: Shares, unpacked: Floats
-) -> tuple[Floats, Floats, Floats, Floats, Floats, Floats]:
+def _one_kind(layout: Layout, block: Block, shares: Shares, unpacked: Floats) -> Sextet:
     """A frozen weight has a product for the gradient of its input, none for its own."""
     hidden = layout.transformer.hidden_size
     gemm = stack_constant(layout, "gemm_factor")
     weights = [product for mixer in block.mixers for product in mixer_products(mixer, hidden)]
+    weights += [Product(hidden, 2 * hidden, "column")] if block.joins else []
     attended = products_seconds(layout, weights) * gemm
     fed = feed_forward_seconds(layout, block) * gemm
     core, core_back = attention_seconds(layout, block)
@@ -109,7 +111,22 @@ def _one_kind(
     weight = backward * (shares.attention * attended + trained * fed + thin) / work
     part = again(layout, "products") * (attended + beside) + again(layout, "feed_forward") * fed
     part = part + again(layout, "core") * core + again(layout, "memory") * memory
-    return forward, backward, np.minimum(part, forward), forward, core, weight
+    found = forward, backward, np.minimum(part, forward), forward, core, weight
+    return _predicting(layout, found) if block.joins else found
+
+
+def _predicting(layout: Layout, block: Sextet) -> Sextet:
+    """A module's block with its own embedding, head and loss; full recompute leaves all of it as it is."""
+    forward, backward, selective, full, attention, weight = block
+    ends, share = head_seconds(layout) + embedding_seconds(layout), law("forward_share")
+    return (
+        forward + share * ends,
+        backward + (1.0 - share) * ends,
+        selective,
+        np.zeros_like(full),
+        attention,
+        weight + head_weight_seconds(layout),
+    )
 
 
 def attention_seconds(layout: Layout, block: Block) -> tuple[Floats, Floats]:

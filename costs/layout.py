@@ -128,7 +128,7 @@ class Layout:
     @property
     def whole(self) -> Whole:
         """The model as the strategies cut it."""
-        return Whole(**vars(self.cut), embedding=self.embedding, head=self.head)
+        return Whole(**vars(self.cut), embedding=self.embedding, head=self.head, copy=self.embedding_copy)
 
     @cached_property
     def portions(self) -> tuple[Portion, ...]:
@@ -161,6 +161,25 @@ class Layout:
         shared = self.transformer.tied_embeddings & (self.strategies.pipeline_parallel == 1)
         own = np.where(shared, 0, self.vocabulary * width / self.strategies.tensor_parallel)
         return own + self.counted.final_norm
+
+    @cached_property
+    def embedding_copy(self) -> Floats:
+        """Parameters of the token vectors that a predictor reads on the last stage, beside a head of its own.
+
+        Megatron-LM builds them where the predictor stands, if the first stage is another one.
+        """
+        model, stages = self.transformer, self.strategies.pipeline_parallel
+        there = model.mtp_layers > 0 and not model.tied_embeddings
+        rows = self.vocabulary * model.hidden_size / self.strategies.tensor_parallel
+        return np.where((stages > 1) & there, rows, 0.0)
+
+    @cached_property
+    def run_again(self) -> Floats:
+        """By kind of layer 1 where full recompute runs it again, 0 where it is kept all the same.
+
+        Megatron-LM skips predictors under the block method, by which stages recompute a number of layers.
+        """
+        return np.array([0.0 if block.joins else 1.0 for block in self.blocks])
 
     @cached_property
     def dp_stride(self) -> Ints:

@@ -15,6 +15,11 @@ _LOGITS = Note(
     "torchtitan, torchtune, llm-foundry, Megatron-LM rows (catalogue losses.json)",
     "M",
 )
+_FURTHER = Note(
+    "k T V / t a module; k bytes per entry that its loss keeps until the main loss is done",
+    "Megatron Core, multi_token_prediction.py: process_mtp_loss runs first, its backward after the main loss",
+    "D",
+)
 _HEAD = Note("4 T h / split + 2 T h gathered under sequence parallel", "final norm and head input", "D")
 
 
@@ -35,6 +40,13 @@ def entries(layout: Layout) -> Floats:
     return layout.tokens * layout.vocabulary / share
 
 
+def kept_bytes(layout: Layout) -> Floats:
+    """Bytes per token and vocabulary entry that a loss keeps for its backward while another one runs."""
+    kept = np.array([losses()[name].kept_bytes_per_entry for name in WORDS["loss_kernel"]])
+    found: Floats = kept[layout.strategies.loss_kernel]
+    return found
+
+
 def loss_moved_bytes(layout: Layout) -> Floats:
     """Bytes per token and vocabulary entry that the loss reads and writes, both passes."""
     moved = np.array([losses()[name].moved_bytes_per_entry for name in WORDS["loss_kernel"]])
@@ -50,5 +62,19 @@ def logits_terms(layout: Layout) -> list[Alive]:
     head = kib(last=2.0 * states / layout.split_tokens + gathered)
     return [
         Alive(("forward",), Term("logits", "stage", _LOGITS, kib(last=size))),
+        Alive(("forward",), Term("head_input", "stage", _HEAD, head)),
+        *_further(layout),
+    ]
+
+
+def _further(layout: Layout) -> list[Alive]:
+    """The same of modules that predict further tokens."""
+    if not layout.transformer.mtp_layers:
+        return []
+    module = np.array([float(block.joins) for block in layout.blocks])
+    logits = kib(layer=np.outer(kept_bytes(layout) * entries(layout), module))
+    head = kib(layer=np.outer(2.0 * layout.hidden_bytes / layout.split_tokens, module))
+    return [
+        Alive(("forward",), Term("logits", "stage", _FURTHER, logits)),
         Alive(("forward",), Term("head_input", "stage", _HEAD, head)),
     ]

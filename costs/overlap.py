@@ -23,6 +23,7 @@ from .states import has_secondary
 from .terms import Note, Term, ns
 from .traffic import (
     boundary_bytes,
+    copied_bytes,
     gathered,
     layer_gather_bytes,
     passes,
@@ -50,6 +51,12 @@ _PAIRED = Note(
     "s",
 )
 _PIPE = Note("2 sends a chunk, the share that shows", "Megatron-LM p2p_communication.py", "M", "s")
+_COPY = Note(
+    "all-reduce of b_g V h / t over two stages, once a step",
+    "Megatron Core, finalize_model_grads.py: _allreduce_word_embedding_grads",
+    "D",
+    "s",
+)
 _SHARDED = Note(
     "max(compute + s min(comm, compute), comm) - compute; comm without overlap", "FSDP prefetch", "M", "s"
 )
@@ -97,7 +104,8 @@ def tensor_term(layout: Layout) -> Term:
     )
     layer = _kinds([2.0 * tensor_pairs(layout, block) * inner for block in layout.blocks])
     part = again(layout, "tensor")[:, None] * layer / 2.0
-    pieces = ns(layer=layer, full=layer / 2.0, selective=part, first=end, last=end)
+    whole_again = layer / 2.0 * layout.run_again
+    pieces = ns(layer=layer, full=whole_again, selective=part, first=end, last=end)
     return Term("tensor_comm", "chunk", _TENSOR, pieces)
 
 
@@ -125,7 +133,8 @@ def expert_term(layout: Layout, work: LayerSeconds) -> Term:
         return Term("expert_comm", "chunk", _EXPERT, {})
     layer = _exchange_shown(layout, work)
     part = again(layout, "expert")[:, None] * layer / 2.0
-    return Term("expert_comm", "chunk", _EXPERT, ns(layer=layer, full=layer / 2.0, selective=part))
+    pieces = ns(layer=layer, full=layer / 2.0 * layout.run_again, selective=part)
+    return Term("expert_comm", "chunk", _EXPERT, pieces)
 
 
 def _exchange_shown(layout: Layout, work: LayerSeconds) -> Floats:
@@ -166,6 +175,18 @@ def pipeline_term(layout: Layout) -> Term:
     one = one + np.where(split, 0.0, _hidden_gather(layout))
     pieces = ns(fixed=2.0 * stack_constant(layout, "pipeline_exposed") * one)
     return Term("pipeline_comm", "chunk", _PIPE, pieces)
+
+
+def embedding_copy_terms(layout: Layout) -> list[Term]:
+    """Gradients of the embedding summed over first and last stage, where a predictor reads it on the last.
+
+    It stands after all other reductions of a step, so it shows whole.
+    """
+    if not layout.embedding_copy.any():
+        return []
+    one = seconds(layout, "all_reduce", copied_bytes(layout), layout.pipe_group)
+    one = np.where(layout.embedding_copy > 0, one, 0.0)
+    return [Term("pipeline_comm", "stage", _COPY, ns(first=one, last=one))]
 
 
 def _seconds_of(layout: Layout, kind: Kind, held: Held) -> Held:

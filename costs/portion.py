@@ -81,6 +81,8 @@ class Whole(Cut):
 
     embedding: Floats
     head: Floats
+    copy: Floats
+    """Of the embedding on the last stage."""
 
     @property
     def towers(self) -> int:
@@ -94,7 +96,7 @@ class Whole(Cut):
             name,
             *self.layers(shares),
             (self.embedding - self.towers) * shares.embedding + own,
-            self.head * shares.head,
+            self.head * shares.head + self.copy * shares.embedding,
         )
 
     def adapters(self) -> Portion:

@@ -70,16 +70,16 @@ def fragmentation_terms(layout: Layout, allocated: Sequence[Alive]) -> list[Aliv
     """
     share = np.where(stack_has(layout, "allocator", "planned"), 0.0, law("fragmentation_share"))
     return [
-        Alive(moments, Term("fragmentation", term.per, _FRAGMENTATION, _holes(term, share)))
+        Alive(moments, Term("fragmentation", term.per, _FRAGMENTATION, _holes(layout, term, share)))
         for moments, term in allocated
         if term.name != "live_layer"
     ]
 
 
-def _holes(term: Term, share: Floats) -> dict[str, Ints]:
+def _holes(layout: Layout, term: Term, share: Floats) -> dict[str, Ints]:
     pieces = dict(term.coefficients)
     if term.name == "activations" and "layer" in pieces:
-        pieces["full"] = -pieces["layer"]
+        pieces["full"] = ceil(-pieces["layer"] * layout.run_again)
     return {
         piece: ceil(value * (share[:, None] if value.ndim == 2 else share)) for piece, value in pieces.items()
     }

@@ -25,6 +25,12 @@ _TENSOR = Note(
     "arXiv 1909.08053; 2205.05198; Transformer Engine, module/base.py; torchao, float8_tensor_parallel.py",
     "P",
 )
+_MODULE_PAIRS = 3.0
+_COPY = Note(
+    "2 b_g V h / t (2-1)/2 once a step: gradients of the embedding on the first and on the last stage",
+    "Megatron Core, finalize_model_grads.py: _allreduce_word_embedding_grads",
+    "D",
+)
 _PIPE = Note("2 x 2 T h / t a boundary", "arXiv 2104.04473 section 4.1", "P")
 _EXPERT = Note(
     "4 x 2 T k h / t (e-1)/e a layer; between islands once an island",
@@ -54,11 +60,13 @@ _SECONDARY = Note(
 def tensor_pairs(layout: Layout, block: Block) -> Floats:
     """All-gather + reduce-scatter pairs of a layer's forward: attention and feed-forward.
 
-    Routed experts need none where each rank routes its own tokens: in a grid of their own, or not cut.
+    Routed experts need none where each rank routes its own tokens: in a grid of their own, or not cut. A
+    module that predicts a further token has three more: two where both hidden states are gathered for its
+    projection and the result after it, one of embedding and head together.
     """
-    forward = block.feed_forward
+    forward, beside = block.feed_forward, _MODULE_PAIRS if block.joins else 0.0
     own = (forward.experts > 0) & (folded(layout) | (layout.strategies.expert_tensor_parallel == 1))
-    return np.where(own, 2.0 if forward.shared_width else 1.0, 2.0)
+    return np.where(own, 2.0 if forward.shared_width else 1.0, 2.0) + beside
 
 
 def layer_gather_bytes(layout: Layout) -> Floats:
@@ -157,7 +165,7 @@ def traffic_terms(layout: Layout) -> dict[str, tuple[list[Term], Group]]:
                     "chunk",
                     _TENSOR,
                     layer=tensor_layer,
-                    full=tensor_layer / 2,
+                    full=tensor_layer / 2 * layout.run_again,
                     selective=again(layout, "tensor")[:, None] * tensor_layer / 2,
                     first=per_pass,
                     last=per_pass,
@@ -166,21 +174,35 @@ def traffic_terms(layout: Layout) -> dict[str, tuple[list[Term], Group]]:
             tensor,
         ),
         **context_traffic(layout),
-        "expert": ([_routed("expert", _EXPERT, to_experts, repeated)], exchange_group(layout)),
+        "expert": ([_routed(layout, "expert", _EXPERT, to_experts, repeated)], exchange_group(layout)),
         "expert_tensor": (
-            [_routed("expert_tensor", _EXPERT_CUT, among_cut, repeated)],
+            [_routed(layout, "expert_tensor", _EXPERT_CUT, among_cut, repeated)],
             layout.expert_tensor_group,
         ),
-        "pipeline": ([_bytes("pipeline", "chunk", _PIPE, fixed=piped)], layout.pipe_group),
+        "pipeline": (
+            [_bytes("pipeline", "chunk", _PIPE, fixed=piped), *_copy_terms(layout)],
+            layout.pipe_group,
+        ),
         "data": (_data_terms(layout), layout.shard_group),
         "secondary": (_secondary_terms(layout), layout.secondary_group),
         "replica": ([_replica_term(layout)], layout.replica_group),
     }
 
 
-def _routed(name: str, note: Note, layer: Floats, repeated: Floats) -> Term:
+def _routed(layout: Layout, name: str, note: Note, layer: Floats, repeated: Floats) -> Term:
     """Bytes of a layer's exchange with its experts, half of them in the forward that recompute repeats."""
-    return _bytes(name, "chunk", note, layer=layer, full=layer / 2, selective=repeated * layer / 2)
+    again_whole, again_part = layer / 2 * layout.run_again, repeated * layer / 2
+    return _bytes(name, "chunk", note, layer=layer, full=again_whole, selective=again_part)
+
+
+def copied_bytes(layout: Layout) -> Floats:
+    """Bytes of the gradient of the embedding that a predictor reads, on each of two stages."""
+    return layout.embedding_copy * per_parameter(layout, "gradients_bytes")
+
+
+def _copy_terms(layout: Layout) -> list[Term]:
+    sent = copied_bytes(layout)
+    return [_bytes("pipeline", "stage", _COPY, first=sent, last=sent)] if sent.any() else []
 
 
 def _replica_term(layout: Layout) -> Term:

@@ -231,12 +231,23 @@ def _megatron(plan: Plan) -> Iterator[str]:
             f"{function}`, as its head says: the model then comes from the Hugging Face hub (names of fields "
             "were checked, nothing was run)."
         )
-    if model.predictor is not None:
-        yield "The modules that predict further tokens are left out, as they are in the price."
+    yield from _further(model)
     if any(kind.feed_forward.experts for kind in model.kinds):
         yield "Experts are priced in balance: watch the load-balancing loss before you trust the peak."
     if strategy.precision in ("fp8", "mxfp8"):
         yield "Weights stay in bfloat16 beside their 8-bit copies, as priced; norms, router and head too."
+
+
+def _further(model: Transformer) -> Iterator[str]:
+    """Modules that predict further tokens: trained, or left out."""
+    if model.mtp_layers:
+        yield (
+            f"`--mtp-num-layers {model.mtp_layers}` trains what predicts further tokens, on the last stage "
+            "beside the head; `--mtp-loss-scaling-factor` is a placeholder, and TFLOP/s in the log "
+            "count it. Full recomputation leaves it kept (by blocks), as priced."
+        )
+    elif model.predictor is not None:
+        yield "The modules that predict further tokens are left out, as they are in the price."
 
 
 def _constants(model: Transformer) -> Iterator[str]:

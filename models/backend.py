@@ -103,6 +103,8 @@ class Backend(Listed):
     """It can leave gradients unreduced between micro-batches."""
     frees_gradients: bool
     """It can step inside the backward pass."""
+    trains_predictors: bool
+    """It can train modules that predict further tokens, on the last stage beside the head."""
     because: dict[str, str]
     """The reason of each rule above, by the field it holds for."""
     context_kinds: tuple[ContextKind, ...]
@@ -186,6 +188,7 @@ class Backend(Listed):
             "master_weights": not training.master_weights and not self.without_master,
             "sync_each_batch": not training.sync_each_batch and not self.without_sync,
             "optimizer_in_backward": training.optimizer_in_backward and not self.frees_gradients,
+            "mtp_layers": training.mtp_layers > 0 and not self.trains_predictors,
         }
         return {field: getattr(training, field) for field, wrong in cannot.items() if wrong}
 

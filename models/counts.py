@@ -64,14 +64,16 @@ def training_flops_per_token(model: Transformer, sequence: int) -> float:
     """FLOPs of forward and backward for one token, no recompute: 6 (N_active - embedding) + attention.
 
     Attention adds 6 (q + o) flops per key met and layer (forward 2, backward 4 a multiply-add pair of
-    scores and values). Reproduces NVIDIA's reported counts: Llama-3 8B at 8192 tokens 51.5e9. Towers
-    and further-token predictors are apart (below); every layer of an encoder-decoder sees the token.
+    scores and values). Reproduces NVIDIA's reported counts: Llama-3 8B at 8192 tokens 51.5e9. Towers and
+    predictors that are not trained are apart (below); trained ones count with their passes through the head,
+    as in Megatron-LM's `num_floating_point_operations`. Every layer of an encoder-decoder sees the token.
     """
     counted = count(model)
     matrices = counted.active - counted.embedding - counted.positions
     if model.tied_embeddings and model.head:
         matrices += model.vocab_size * (model.embedding_width or model.hidden_size)
-    return 6.0 * matrices + 3.0 * _cores(model.runs, sequence)
+    matrices += model.mtp_layers * model.vocab_size * model.hidden_size
+    return 6.0 * matrices + 3.0 * _cores(model.stack, sequence)
 
 
 def tower_flops_per_token(tower: Tower, sequence: int) -> float:
@@ -85,10 +87,10 @@ def tower_flops_per_token(tower: Tower, sequence: int) -> float:
 
 
 def predictor_flops_per_token(model: Transformer, sequence: int) -> float:
-    """FLOPs of forward and backward for one token in all further-token predictors, each with the head."""
+    """FLOPs of forward and backward for one token in predictors that are not trained, each with the head."""
     if model.predictor is None:
         return 0.0
     block = model.predictor.block
     matrices = layer_count(block, model.hidden_size).active + model.predictor.other
     matrices += model.vocab_size * model.hidden_size
-    return model.predictor.depth * (6.0 * matrices + 3.0 * _core(block, sequence))
+    return (model.predictor.depth - model.mtp_layers) * (6.0 * matrices + 3.0 * _core(block, sequence))

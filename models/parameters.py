@@ -13,9 +13,10 @@ from .transformer import Block, FeedForward, Predictor, Tower, Transformer
 class LayerCount:
     """Parameters of one layer by how a backend divides them.
 
-    `attention` (every mixer of the layer) and `dense` (dense or shared feed-forward) are cut by tensor
-    parallel; `experts` (all routed ones together) by expert parallel and expert tensor parallel;
-    `replicated` (norms, router, row-parallel biases) by neither. `active` counts what one token meets.
+    `attention` (every mixer of the layer, and the projection of a module that predicts a further token) and
+    `dense` (dense or shared feed-forward) are cut by tensor parallel; `experts` (all routed ones together) by
+    expert parallel and expert tensor parallel; `replicated` (norms, router, row-parallel biases) by neither.
+    `active` counts what one token meets.
     """
 
     attention: int
@@ -37,8 +38,8 @@ class ModelCount:
     The components add up to `total`. `embedding` holds all that stands before the first layer but the
     position vectors: token vectors with their norm and projections, and of it `towers` (one number a
     tower, connector included) and `other` (`Transformer.other`). The ledger so keeps towers whole on
-    the first stage. `predictor` is apart: no part of `total` or `active`. `frozen` are parameters of
-    towers that are not trained, part of `total`.
+    the first stage. `predictor` are modules that are not trained: no part of `total` or `active`. `frozen`
+    are parameters of towers that are not trained, part of `total`.
     """
 
     embedding: int
@@ -125,6 +126,7 @@ def layer_count(block: Block, hidden: int) -> LayerCount:
     cut, kept = (sum(part) for part in zip(*mixers, strict=True))
     dense, experts, replicated, active = _feed_forward(block.feed_forward, hidden)
     norms = block.norms * _norm(block, hidden) + block.other
+    cut += 2 * hidden * hidden if block.joins else 0
     return LayerCount(
         attention=cut,
         dense=dense,
@@ -140,9 +142,9 @@ def tower_count(tower: Tower) -> int:
     return layers + tower.other + tower.connector
 
 
-def predictor_count(predictor: Predictor, hidden: int) -> int:
-    """Parameters of the modules that predict further tokens, without embedding and head."""
-    return predictor.depth * (layer_count(predictor.block, hidden).total + predictor.other)
+def predictor_count(predictor: Predictor, hidden: int, trained: int = 0) -> int:
+    """Parameters of the modules but `trained` that predict further tokens, without embedding and head."""
+    return (predictor.depth - trained) * (layer_count(predictor.block, hidden).total + predictor.other)
 
 
 @lru_cache(maxsize=256)
@@ -176,6 +178,6 @@ def count(model: Transformer) -> ModelCount:
         active=ends + sum(kinds[k].active for k in depth),
         towers=towers,
         other=model.other,
-        predictor=predictor_count(model.predictor, hidden) if model.predictor else 0,
+        predictor=predictor_count(model.predictor, hidden, model.mtp_layers) if model.predictor else 0,
         frozen=sum(size for size, tower in zip(towers, model.towers, strict=True) if not tower.trained),
     )

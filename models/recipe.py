@@ -41,6 +41,8 @@ class Loss(Listed):
     tensor_parallel_bytes_per_entry: Annotated[float, Field(ge=0)]
     whole_vocabulary: bool = False
     """Whether logits are gathered before the loss: each tensor rank then holds every entry."""
+    kept_bytes_per_entry: Annotated[float, Field(ge=0)] = 0.0
+    """What its own backward keeps, where another loss runs before that: of backends that train predictors."""
     moved_bytes_per_entry: Annotated[float, Field(ge=0)]
     """What its kernels read and write, both passes together, the head's product apart."""
     source: str

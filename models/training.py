@@ -38,6 +38,8 @@ class Training(Frozen):
     for the model as it was at the start (under adapters it is the base itself), or another one. Its
     weights are cut as the trained ones, or with `reference_sharded` false whole on every data rank;
     `reference_output` says what of it the loss needs: log-probabilities of the tokens, or all logits.
+
+    `mtp_layers` modules that predict further tokens are trained with the model, each with a loss of its own.
     """
 
     global_batch_size: int = Field(ge=1, le=2**24)
@@ -55,6 +57,7 @@ class Training(Frozen):
     reference_model: Literal["self"] | Transformer | None = None
     reference_sharded: bool = True
     reference_output: Literal["log_probs", "logits"] = "log_probs"
+    mtp_layers: int = Field(default=0, ge=0, le=64)
 
     @field_validator("trainable", mode="before")
     @classmethod
@@ -90,6 +93,11 @@ class Training(Frozen):
                 "training.lora_targets", self.lora_targets, "training", reason, legal=["lora(16)"],
                 code="contradiction",
             )  # fmt: skip
+        if self.mtp_layers and self.reference_model is not None:
+            reason = "contradicts training.reference_model: the pass of a reference is priced without them"
+            raise InputError(
+                "training.mtp_layers", self.mtp_layers, "training", reason, legal=["0"], code="contradiction"
+            )
         if self.frozen and self.way.adapts:
             reason = f"contradicts trainable = {self.trainable}, which freezes the whole model"
             raise InputError(

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 from functools import cached_property
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from ..inputs import Frozen
+from ..inputs import Frozen, InputError
 from .constants import Constants
 from .mixers import Mixing, Width
 
 _BIG = 2**31
+
+JOINING_NORMS = 3
+"""Norms of a module that predicts a further token: of hidden states, of the embedding, before the head."""
 
 
 class FeedForward(Frozen):
@@ -71,10 +74,35 @@ class Block(Frozen):
     beside: tuple[Mixing, ...] = ()
     other: int = Field(default=0, ge=0, le=2**40)
 
+    joins: ClassVar[bool] = False
+    """Whether it joins two hidden states of a token, 2 h -> h, and is followed by a head pass of its own."""
+
     @property
     def mixers(self) -> tuple[Mixing, ...]:
         """The attention and what stands beside it."""
         return (self.attention, *self.beside)
+
+
+class Module(Block):
+    """One module that predicts a further token (MTP), as a layer of the stack.
+
+    It norms the hidden states and the embedding of the further token, projects both together (2 h -> h), runs
+    the block, and norms what it gives to the head of the model. DeepSeek-V3 report, section 2.2.
+    """
+
+    joins: ClassVar[bool] = True
+
+    @classmethod
+    def of(cls, predictor: Predictor, hidden: int) -> Module:
+        """A module of `predictor`: its block with three norms more; beside these the 2 h^2 of the projection.
+
+        >>> Module.of(Transformer.preset("deepseek-v3").predictor, 7168).norms
+        5
+        """
+        block = predictor.block
+        norms = JOINING_NORMS * {"rms": 1, "scale": 1, "layer": 2, "none": 0}[block.norm] * hidden
+        beside = max(predictor.other - 2 * hidden * hidden - norms, 0)
+        return cls(**{**dict(block), "norms": block.norms + JOINING_NORMS, "other": block.other + beside})
 
 
 class Run(Frozen):
@@ -124,8 +152,9 @@ class Transformer(Frozen):
     token types, position buckets, poolers, norms between stacks, embeddings of each layer.
 
     An encoder-decoder is one stack: the first `encoder_layers` are the encoder, the rest attend to it.
-    `constants` are the numbers that cost nothing and every run needs, None where they are not known.
-    `notes` are sentences on the file it was read from that a person should know.
+    `mtp_layers` modules of `predictor` are trained: they are the last layers of the stack, of a kind of their
+    own, and part of every count. `constants` are the numbers that cost nothing and every run needs, None
+    where they are not known. `notes` are sentences on the file it was read from that a person should know.
     """
 
     name: str
@@ -143,6 +172,7 @@ class Transformer(Frozen):
     encoder_layers: int = Field(default=0, ge=0, le=4096)
     towers: tuple[Tower, ...] = Field(default=(), max_length=8)
     predictor: Predictor | None = None
+    mtp_layers: int = Field(default=0, ge=0, le=64)
     other: int = Field(default=0, ge=0, le=2**48)
     max_sequence_length: int | None = Field(default=None, ge=1)
     constants: Constants | None = None
@@ -153,23 +183,52 @@ class Transformer(Frozen):
     def _bounded(self) -> Self:
         if self.layers > 4096:
             raise ValueError(f"{self.layers} layers; at most 4096 are read")
+        if self.mtp_layers > self.predictor_depth:
+            raise ValueError(f"mtp_layers {self.mtp_layers} must lie in 0..{self.predictor_depth}")
         return self
+
+    @property
+    def predictor_depth(self) -> int:
+        """Modules that predict further tokens, trained or not."""
+        return self.predictor.depth if self.predictor else 0
+
+    @cached_property
+    def stack(self) -> tuple[Run, ...]:
+        """The runs, and after them the modules that are trained to predict further tokens."""
+        if self.predictor is None or not self.mtp_layers:
+            return self.runs
+        module = Module.of(self.predictor, self.hidden_size)
+        return (*self.runs, Run.model_construct(block=module, layers=self.mtp_layers))
 
     @property
     def layers(self) -> int:
         """Layers of the whole stack."""
-        return sum(run.layers for run in self.runs)
+        return sum(run.layers for run in self.stack)
 
     @cached_property
     def kinds(self) -> tuple[Block, ...]:
         """The distinct blocks, in order of first appearance."""
-        return tuple(dict.fromkeys(run.block for run in self.runs))
+        return tuple(dict.fromkeys(run.block for run in self.stack))
 
     @cached_property
     def kind_of_layer(self) -> tuple[int, ...]:
         """Index into `kinds` for each layer, by depth."""
         index = {block: k for k, block in enumerate(self.kinds)}
-        return tuple(index[run.block] for run in self.runs for _ in range(run.layers))
+        return tuple(index[run.block] for run in self.stack for _ in range(run.layers))
+
+    def predicting(self, modules: int, origin: str = "training.mtp_layers") -> Transformer:
+        """The model with so many modules of its predictor trained; InputError where it has fewer.
+
+        >>> Transformer.preset("deepseek-v3").predicting(1).layers
+        62
+        """
+        if modules == self.mtp_layers:
+            return self
+        if not 0 <= modules <= self.predictor_depth:
+            reason = f"modules that predict further tokens: {self.name} has {self.predictor_depth or 'none'}"
+            legal = [str(number) for number in range(self.predictor_depth, -1, -1)]
+            raise InputError("training.mtp_layers", modules, origin, reason, legal=legal[:3])
+        return self.model_copy(update={"mtp_layers": modules})
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Transformer:

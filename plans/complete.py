@@ -68,6 +68,10 @@ def _completed(
         reason = f"hold {strategy.layers} layers, the model has {transformer.layers}"
         held = [stage.layers for stage in strategy.stages]
         raise InputError("strategy.stages", held, origin, reason, code="contradiction")
+    if strategy.stages[-1].layers < transformer.mtp_layers:
+        reason = f"the last must hold the {transformer.mtp_layers} modules that predict further tokens"
+        held = [stage.layers for stage in strategy.stages]
+        raise InputError("strategy.stages", held, origin, reason, code="contradiction")
     refuse_contradiction(data, strategy, "strategy", origin)
     return strategy
 

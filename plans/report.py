@@ -156,14 +156,19 @@ def time_report(request: Request, strategy: Strategy, ledger: Ledger) -> TimeRep
         tokens_per_second_per_gpu=round(tokens / step / cards, 3),
         model_tflops_per_gpu=round(rate / 1e12, 3),
         mfu=round(rate / peak, 6),
-        hfu=round(rate / peak * (1.0 + _repeated(strategy)), 6),
+        hfu=round(rate / peak * (1.0 + _repeated(strategy, request.model.mtp_layers)), 6),
         uncertainty=_uncertainty(request, strategy, ledger),
     )
 
 
-def _repeated(strategy: Strategy) -> float:
-    """Share of the model's FLOPs done again: a third of a whole layer, a sixth of a part of one."""
-    full = sum(stage.recompute_full_layers for stage in strategy.stages)
+def _repeated(strategy: Strategy, modules: int) -> float:
+    """Share of the model's FLOPs done again: a third of a whole layer, a sixth of a part of one.
+
+    Modules that predict further tokens, the last layers of the last stage, are kept under full recompute.
+    """
+    last = strategy.stages[-1]
+    kept = max(last.recompute_full_layers + modules - last.layers, 0)
+    full = sum(stage.recompute_full_layers for stage in strategy.stages) - kept
     selective = sum(stage.recompute_selective_layers for stage in strategy.stages)
     return (full / 3.0 + selective / 6.0) / strategy.layers
 

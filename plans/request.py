@@ -36,9 +36,10 @@ _PARTS: dict[str, type[BaseModel]] = {
 class Request(Frozen):
     """What to plan for.
 
-    `model` may be given as a catalogue name or the path of a config.json, `cluster` as a table with
-    a preset, `training` as a table: they are made into nouns at once. `origins` tells for a dotted
-    field where its value came from (``job.toml:9``, ``--nodes``); it is no part of the hash.
+    The stack of `model` ends with the modules that the job trains to predict further tokens
+    (`training.mtp_layers`). `model` may be given as a catalogue name or the path of a config.json, `cluster`
+    as a table with a preset, `training` as a table: they are made into nouns at once. `origins` tells for a
+    dotted field where its value came from (``job.toml:9``, ``--nodes``); it is no part of the hash.
 
     Raises `InputError` for bad values, as every public type does; pydantic's own `model_validate` raises its
     ValidationError.
@@ -55,9 +56,10 @@ class Request(Frozen):
     @model_validator(mode="before")
     @classmethod
     def _remembered(cls, data: Any) -> Any:
-        if isinstance(data, Mapping) and not data.get("origins"):
-            return {**data, "origins": dict.fromkeys(_given(data), ARGUMENT)}
-        return data
+        if not isinstance(data, Mapping):
+            return data
+        origins = data.get("origins") or dict.fromkeys(_given(data), ARGUMENT)
+        return {**data, "model": _trained(data, origins), "origins": origins} if "model" in data else data
 
     @model_validator(mode="after")
     def _targeted(self) -> Self:
@@ -150,6 +152,17 @@ class Request(Frozen):
             return type(self).model_validate(parts)
         except ValidationError as error:
             raise as_input_error(error, parts["origins"], of=type(self)) from None
+
+
+def _trained(data: Mapping[str, Any], origins: Mapping[str, str]) -> Any:
+    """The model of a request, its modules that predict further tokens trained as the job says."""
+    model, job = data["model"], data.get("training")
+    if isinstance(model, str | Path):
+        model = transformer_of(model)
+    modules = job.get("mtp_layers", 0) if isinstance(job, Mapping) else getattr(job, "mtp_layers", 0)
+    if isinstance(model, Transformer) and isinstance(modules, int):
+        return model.predicting(modules, origin_of(origins, "training.mtp_layers"))
+    return model
 
 
 def _given(data: Mapping[str, Any]) -> list[str]:

@@ -16,7 +16,7 @@ from itertools import product
 
 from ..inputs import shorten
 from ..models.schedule import Schedule, schedules
-from .recipes import Recipe
+from .recipes import TUNED, Recipe
 from .record import Record
 from .refusal import Refused
 from .stages import stage_layers
@@ -41,7 +41,7 @@ def choices_of(
     recompute = record.word("recompute")
     if recompute and recompute not in RECOMPUTES:
         raise Refused("unreadable", f"recompute = {shorten(recompute)} is not known")
-    tuned = any(word in framework for word in ("nemo", "bridge"))
+    tuned = any(word in framework for word in TUNED)
     usual = [recipe.recompute] if recipe else ["none"] if tuned else RECOMPUTES
     if recipe and not chunks and int(recipe.cells["pp"] or 1) == stages:
         chunks = int(recipe.cells["vpp"] or 1)

@@ -76,9 +76,10 @@ def layouts_of(record: Record, software: Software, transformer: Transformer, clu
         **_tensor(record, degrees),
     }
     found = []
-    choices = choices_of(record, software.recipe, transformer.layers, degrees.pipeline, degrees.data)
+    layers = transformer.layers - transformer.mtp_layers
+    choices = choices_of(record, software.recipe, layers, degrees.pipeline, degrees.data)
     for micro, chunks, recompute in choices:
-        if degrees.pipeline * chunks < transformer.layers + degrees.pipeline:
+        if degrees.pipeline * chunks < layers + degrees.pipeline:
             held = held_layers(transformer, degrees.pipeline, chunks, software.stage_layers)
             found += _candidate(record, held, degrees, way, fixed, micro, chunks, recompute)
     if not found:

@@ -14,11 +14,14 @@ import csv
 import re
 from functools import cache
 from importlib import resources
+from typing import Any
 
 from ..inputs.record import dataclass
 from .facts import facts
 from .record import Record
 
+TUNED = ("nemo", "bridge")
+"""Words of frameworks whose runs are those of NVIDIA's recipes."""
 _RELEASE = re.compile(r"release (\d\d\.\d\d(?:\.\d\d)?)")
 _CARD = re.compile(r"GB[23]00|B[23]00|H100|VR200|R100", re.IGNORECASE)
 _PRECISIONS = {"fp8": "fp8cs", "mxfp8": "fp8mx", "": "bf16"}
@@ -114,10 +117,20 @@ def recipe_of(record: Record) -> tuple[Recipe, int]:
     return best, sum(order(best)[:4])
 
 
+def recipe_modules(record: Record) -> int:
+    """Modules that predict further tokens of NVIDIA's recipe for a row's model; 0 in other software."""
+    tuned = any(word in record.text("framework").lower() for word in TUNED)
+    return int(_entry(record).get("mtp_layers", 0)) if tuned else 0
+
+
 @cache
-def _models() -> dict[tuple[int, ...], str]:
-    return {tuple(entry[key] for key in _SHAPE): entry["name"] for entry in facts("recipes")["models"]}
+def _models() -> dict[tuple[int, ...], dict[str, Any]]:
+    return {tuple(entry[key] for key in _SHAPE): entry for entry in facts("recipes")["models"]}
+
+
+def _entry(record: Record) -> dict[str, Any]:
+    return _models().get(tuple(record.integer(key) or 0 for key in _SHAPE), {})
 
 
 def _model(record: Record) -> str:
-    return _models().get(tuple(record.integer(key) or 0 for key in _SHAPE), "")
+    return str(_entry(record).get("name", ""))

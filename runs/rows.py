@@ -13,6 +13,7 @@ from ..inputs.record import dataclass
 from ..models import Training, Transformer
 from .layouts import Candidate, layouts_of
 from .machines import cluster_of
+from .predictors import trained_modules
 from .record import Record
 from .settings import completed
 from .shapes import transformer_of
@@ -64,6 +65,8 @@ def read_row(record: Record) -> Job:
     cluster, network, cards = cluster_of(record)
     transformer, shape = transformer_of(record)
     software = software_of(record)
+    if software.backend == "megatron":
+        transformer = transformer.predicting(trained_modules(record, transformer))
     layouts = layouts_of(record, software, transformer, cluster)
     return Job(
         record=record,

@@ -4,7 +4,8 @@ Rules: layers are even where they divide; else the first and the last stage hold
 that makes the rest even (embedding and head take a layer's place); else as even as can be, and under
 interleaving the middle stages hold whole chunks while the ends hold what is left. Software that cuts by cost
 (``catalogue/frameworks.json``) fills stage after stage until it has its share of the parameters, the head's
-among them. Recompute: `full` is
+among them. With modules that predict further tokens chunk after chunk is filled; the last has them and the
+rest (Megatron-Bridge, recipes/deepseek/deepseek_v3.py). Recompute: `full` is
 every layer. `selective` under FSDP is the operator rule (every second product), "layer AC" every second
 layer whole, "every n-th block" the share 3 (HFU/MFU - 1) of the layers whole, and "K of L layers
 recomputed" that. Elsewhere `selective` drops the attention core: priced so under stacks that store it, as
@@ -51,7 +52,22 @@ def held_layers(transformer: Transformer, stages: int, chunks: int, cut: Cut) ->
     """Layers of each stage under a way to cut; by cost none is interleaved, and none stays empty."""
     if cut == "by-cost" and chunks == 1 and min(held := _by_cost(transformer, stages)) > 0:
         return held
+    if transformer.mtp_layers:
+        return filled(transformer.layers - transformer.mtp_layers, transformer.mtp_layers, stages, chunks)
     return stage_layers(transformer.layers, stages, chunks)
+
+
+def filled(layers: int, modules: int, stages: int, chunks: int) -> tuple[int, ...]:
+    """Layers of each stage where chunk after chunk is filled and the last one has `modules` besides.
+
+    >>> filled(61, 1, 16, 1), filled(61, 1, 2, 8), filled(61, 1, 4, 4)
+    ((4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 2), (32, 30), (16, 16, 16, 14))
+    """
+    each = -(-layers // (stages * chunks))
+    held = [0] * stages
+    for place in range(stages * chunks):
+        held[place % stages] += max(min(each, layers - each * place), 0)
+    return (*held[:-1], held[-1] + modules)
 
 
 def _by_cost(transformer: Transformer, stages: int) -> tuple[int, ...]:

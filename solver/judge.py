@@ -24,6 +24,8 @@ def judge(request: Request, strategy: Strategy, step_ns: int) -> Ledger:
         faults.append(f"its batch is {batch}, not {request.training.global_batch_size}")
     if strategy.layers != request.model.layers:
         faults.append(f"it holds {strategy.layers} layers of {request.model.layers}")
+    if strategy.stages[-1].layers < request.model.mtp_layers:
+        faults.append("its last stage lacks modules that predict further tokens")
     if faults:
         raise Misjudged("; ".join(faults))
     ledger = price(request, [strategy])[0]

@@ -177,13 +177,13 @@ def _unpriced(model: Transformer, length: int) -> Iterator[Notice]:
             message=f"the {tower.name} tower is counted in memory, on the first stage, not in time{added}",
             hint="no request says how many images or clips a sequence holds: the step is that of text alone",
         )
-    if model.predictor is not None:
+    if model.mtp_layers < model.predictor_depth:
         share = 100 * predictor_flops_per_token(model, length) * length / of_text
         yield Notice(
             code="predictor",
             message="layers that predict further tokens are left out of memory and time; trained, they would "
             f"add {count(model).predictor:,} parameters and {share:.2g} % of the FLOPs",
-            hint="leave memory for them (limits.memory_margin) if the training keeps them",
+            hint=f"--set training.mtp_layers={model.predictor_depth} trains them: priced, placed and written",
         )
 
 

@@ -161,7 +161,8 @@ class Reach:
     def step(self, tau: Ints) -> Ints:
         """Step of a plan with chunks of at most `tau` ns whose stages go as far as they can, else `NEVER`.
 
-        Each leaves a layer for those behind it. Host memory is asked for the heaviest stage.
+        Each leaves a layer for those behind it, and the last what predicts further tokens. Host memory is
+        asked for the heaviest stage.
         """
         c, rows = self.coefficients, self.cases.row
         zero = np.zeros(len(tau), dtype=np.int64)
@@ -170,7 +171,8 @@ class Reach:
         for stage in range(int(self.stages.max(initial=0))):
             case = np.flatnonzero(able & (stage < self.stages))
             start, left = depth[case], self.stages[case] - 1 - stage
-            most = np.maximum(self.layers[case] - left, start)
+            kept = np.where(left > 0, left - 1 + max(c.request.model.mtp_layers, 1), 0)
+            most = np.maximum(self.layers[case] - kept, start)
             end = self._furthest(case, stage, start, most, tau[case], _Lines.exact)
             able[case] = end > start
             busy = self._worth(self.time, c.chunk.stage, case, stage, start, end)

@@ -167,10 +167,12 @@ class RowTable:
         return left
 
     def spans(self, starts: range, lengths: range) -> Ints:
-        """(start, layers) of all spans that lie within the stack."""
+        """(start, layers) of all spans within the stack that part no modules that predict further tokens."""
         grid = np.stack(np.meshgrid(np.array(starts), np.array(lengths), indexing="ij"), axis=-1)
         spans: Ints = grid.reshape(-1, 2).astype(np.int64)
-        inside: Ints = spans[spans.sum(axis=1) < len(self.prefix)]
+        end, layers = spans.sum(axis=1), len(self.prefix) - 1
+        whole = (end <= layers - self.coefficients.request.model.mtp_layers) | (end == layers)
+        inside: Ints = spans[whole]
         return inside
 
     def picks(self, spans: Ints, word: int, number: int) -> Ints:

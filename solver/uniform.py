@@ -30,11 +30,11 @@ def uniform_counts(layers: int, stages: int) -> list[int]:
     return counts
 
 
-def balanced_counts(chunk: dict[str, Ints], row: int, kinds: Ints, stages: int) -> list[int]:
+def balanced_counts(chunk: dict[str, Ints], row: int, kinds: Ints, stages: int, last: int = 1) -> list[int]:
     """Layers of a mixed stack on each stage so that the slowest chunk is about as short as can be.
 
     The work of layers by kind is that of one row; each stage takes layers up to an even share of what is
-    left, and at least one.
+    left, and at least one, the last one at least `last`.
     """
     work = chunk["layer"][row][kinds].astype(np.float64)
     ends = np.zeros(stages)
@@ -46,7 +46,7 @@ def balanced_counts(chunk: dict[str, Ints], row: int, kinds: Ints, stages: int) 
             sizes.append(len(kinds) - start)
             break
         share = (work[start:].sum() + ends[stage:].sum()) / left
-        most = len(kinds) - start - (left - 1)
+        most = len(kinds) - start - (left - 2) - last
         taken = int(np.searchsorted(work[start:].cumsum(), share + work[start] / 2))
         sizes.append(min(max(taken, 1), most))
         start += sizes[-1]
@@ -71,7 +71,10 @@ def _groups(coefficients: Coefficients) -> Iterator[_Even]:
         rows = np.flatnonzero(pairs == pair)
         sizes = uniform_counts(len(kinds) // v, p)
         if p > 1 and kinds.max():
-            sizes = balanced_counts(coefficients.chunk.stage, int(rows[0]), kinds, p)
+            last = max(coefficients.request.model.mtp_layers, 1)
+            if len(kinds) < p - 1 + last:
+                continue
+            sizes = balanced_counts(coefficients.chunk.stage, int(rows[0]), kinds, p, last)
         edges = np.concatenate([[0], np.cumsum(sizes)])
         counts = [
             np.bincount(kinds[a:b], minlength=kinds.max() + 1) for a, b in zip(edges, edges[1:], strict=False)

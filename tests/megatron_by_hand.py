@@ -64,6 +64,17 @@ NAMED: dict[str, tuple[str, Strategy, int]] = {
         ),
         4096,
     ),
+    "megatron_deepseek_predicting": (
+        "deepseek-v3",
+        megatron(
+            1, 16, expert_parallel=16, gradient_accumulation_steps=8,
+            stages=(
+                *stages(7, 8, recompute_full_layers=8),
+                Stage(layers=6, recompute_full_layers=6),
+            ),
+        ),
+        4096,
+    ),
     "megatron_mistral_offload": (
         "mistral-7b",
         megatron(1, 8, offload_optimizer="cpu", stages=stages(1, 32, offloaded_layers=32)),
@@ -74,8 +85,10 @@ NAMED: dict[str, tuple[str, Strategy, int]] = {
 
 def named(name: str) -> Plan:
     """The plan of that name."""
-    model, strategy, sequence = NAMED[name]
-    return plan(strategy, model=Transformer.preset(model), sequence=sequence)
+    preset, strategy, sequence = NAMED[name]
+    model = Transformer.preset(preset)
+    modules = strategy.layers - model.layers
+    return plan(strategy, model=model, sequence=sequence, mtp_layers=modules)
 
 
 def argv(made: Plan, folder: Path) -> list[str]:

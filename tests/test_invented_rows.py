@@ -15,6 +15,7 @@ from oracle.evaluate import Evaluator
 from oracle.machines import cluster, with_memory
 from oracle.prices import Affine, Costs, Moment
 from oracle.rows import Row
+from oracle.stack import stack_of
 from oracle.stages import layouts
 from oracle.transformers import model
 from oracle.wishes import recompute_words
@@ -54,9 +55,7 @@ class Invented(NamedTuple):
     def least(self) -> int | None:
         """The least step of all layouts."""
         asked, row = self.evaluator.request, self.evaluator.row
-        steps = [
-            self.evaluator.step_ns(one) for one in layouts(row, asked.model.layers, recompute_words(asked))
-        ]
+        steps = [self.evaluator.step_ns(one) for one in layouts(row, stack_of(asked), recompute_words(asked))]
         return min((step for step in steps if step is not None), default=None)
 
 

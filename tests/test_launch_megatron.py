@@ -101,7 +101,20 @@ def test_a_layout_reads_back(sizes: list[int]) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "t|t", "Et|t", "t|EtL", "Et|(t|tL", "Et|mL", "EtL|E", "Et*x|tL", "Et |tL", "E(t|)*999999999L"],
+    [
+        "",
+        "t|t",
+        "Et|t",
+        "t|EtL",
+        "Et|(t|tL",
+        "Etm|L",
+        "Em|tmL",
+        "EtmLm",
+        "EtL|E",
+        "Et*x|tL",
+        "Et |tL",
+        "E(t|)*999999999L",
+    ],
 )
 def test_no_other_word_is_a_layout(text: str) -> None:
     """Missing ends, unknown letters, open brackets."""

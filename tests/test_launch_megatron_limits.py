@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from megatron_by_hand import NAMED, cut, stages
+from megatron_by_hand import NAMED, cut, named, stages
 from plans_by_hand import megatron, plan, stage, tiny
 
 from shardwise.launch import Refused, emit, refusal, writable_by
@@ -116,9 +116,9 @@ def test_experts_have_limits_of_their_own(name: str) -> None:
 @pytest.mark.parametrize("name", NAMED)
 def test_the_named_plans_have_no_objection(name: str) -> None:
     """Interleaved, uneven, mixed, offloaded: all can be said, by this target and in a job around it."""
-    model, strategy, _ = NAMED[name]
+    made = named(name)
 
-    assert writable_by(strategy, Transformer.preset(model)) == ("megatron", "slurm")
+    assert writable_by(made.strategy, made.request.model) == ("megatron", "slurm")
 
 
 def test_a_window_has_no_ring() -> None:

@@ -8,6 +8,7 @@ from oracle.evaluate import Evaluator
 from oracle.machines import with_memory
 from oracle.prices import costs_of
 from oracle.rows import every_row
+from oracle.stack import stack_of
 from oracle.stages import layouts
 from oracle.transformers import model
 from oracle.wishes import recompute_words
@@ -58,7 +59,7 @@ def peaks(asked: Request) -> list[int]:
     evaluator = Evaluator(asked, row, costs)
     found = {
         max(evaluator.weight(stage, held).peak_kib for stage, held in enumerate(layout))
-        for layout in layouts(row, asked.model.layers, recompute_words(asked))
+        for layout in layouts(row, stack_of(asked), recompute_words(asked))
     }
     return sorted(found)
 

@@ -7,6 +7,7 @@ from oracle.evaluate import Evaluator
 from oracle.prices import costs_of
 from oracle.requests import request
 from oracle.rows import every_row
+from oracle.stack import stack_of
 from oracle.stages import layouts
 from oracle.wishes import card_kib, recompute_words
 
@@ -22,7 +23,7 @@ def most_headroom(asked: Request, step_ns: int) -> tuple[int, int]:
     best, tied = -1, 0
     for row, costs in zip(every, costs_of(asked, every), strict=True):
         evaluator = Evaluator(asked, row, costs)
-        for layout in layouts(row, asked.model.layers, recompute_words(asked)):
+        for layout in layouts(row, stack_of(asked), recompute_words(asked)):
             if evaluator.step_ns(layout) == step_ns:
                 tied += 1
                 peak = max(evaluator.weight(stage, held).peak_kib for stage, held in enumerate(layout))

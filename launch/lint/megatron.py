@@ -30,6 +30,7 @@ GO_WITH = (
     ("num_query_groups", "group_query_attention", "needs --group-query-attention"),
     ("fp8_recipe", "fp8_format", "needs --fp8-format"),
     ("moe_grouped_gemm", "num_experts", "needs --num-experts"),
+    ("mtp_loss_scaling_factor", "mtp_num_layers", "needs --mtp-num-layers"),
 )
 """(argument, another one, what is said): without the other it does nothing, or stops the run late."""
 
@@ -201,6 +202,19 @@ def _together(bundle: Bundle, document: Document) -> Iterator[Finding]:
         message = "experts beside tensor parallel need sequence parallel"
         path = "arguments.tensor_model_parallel_size"
         yield at(document, path, "experts-without-sequence", message, "--sequence-parallel")
+    modules, layout = (
+        _number(bundle, "mtp_num_layers", 0) or 0,
+        bundle.argument("pipeline_model_parallel_layout"),
+    )
+    if (
+        modules
+        and _here(document, "pipeline_model_parallel_layout")
+        and layout
+        and "m" not in layout.value[0]
+    ):
+        message = f"the layout places none of the {modules} modules of --mtp-num-layers"
+        path = "arguments.pipeline_model_parallel_layout"
+        yield at(document, path, "modules-without-place", message, f"{'m' * modules}L at its end")
     said = document.values["arguments"].get("recompute_granularity", [])
     if said[:1] == ["full"] and bundle.argument("recompute_method") is None:
         message = "full recomputation without a method stops the run"

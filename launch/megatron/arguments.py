@@ -38,6 +38,11 @@ def two_levels(strategy: Strategy) -> tuple[int, int] | None:
     return inner, strategy.context_parallel // inner
 
 
+def decoder_kinds(model: Transformer) -> tuple[int, ...]:
+    """The kind of each layer that `--num-layers` counts: all but the modules that predict further tokens."""
+    return model.predicting(0).kind_of_layer
+
+
 def model_args(model: Transformer, training: Training) -> ModelArgs:
     """Widths, positions, norms, biases of `model` at the sequence length of `training`."""
     kind, sequence = model.kinds[0], training.sequence_length
@@ -47,7 +52,7 @@ def model_args(model: Transformer, training: Training) -> ModelArgs:
     biases = isinstance(kind.attention, Attention) and kind.attention.qkv_bias
     return ModelArgs.model_validate(
         {
-            "num_layers": model.layers,
+            "num_layers": len(decoder_kinds(model)),
             "hidden_size": model.hidden_size,
             "ffn_hidden_size": dense.width,
             "swiglu": dense.gated,
@@ -62,6 +67,7 @@ def model_args(model: Transformer, training: Training) -> ModelArgs:
             "hidden_dropout": 0.0,
             "attention_dropout": 0.0,
             **number_args(model),
+            "mtp_num_layers": model.mtp_layers or None,
             "transformer_impl": "transformer_engine",
             "no_create_attention_mask_in_dataloader": True,
         }
@@ -77,7 +83,7 @@ def attention_args(model: Transformer) -> AttentionArgs:
     first, latent = mixers[0], mixers[0].kv_rank is not None
     grouped = not latent and first.kv_heads < first.heads
     window = next((mixer.window for mixer in mixers if mixer.window), None)
-    sliding = [bool(mixers[kind].window) for kind in model.kind_of_layer]
+    sliding = [bool(mixers[kind].window) for kind in decoder_kinds(model)]
     return AttentionArgs(
         num_attention_heads=first.heads,
         kv_channels=first.head_dim,
@@ -103,7 +109,7 @@ def expert_args(model: Transformer) -> ExpertArgs:
     )
     if routed is None:
         return ExpertArgs()
-    layers = [bool(model.kinds[kind].feed_forward.experts) for kind in model.kind_of_layer]
+    layers = [bool(model.kinds[kind].feed_forward.experts) for kind in decoder_kinds(model)]
     return ExpertArgs(
         num_experts=routed.experts,
         moe_router_topk=routed.experts_per_token,
@@ -136,7 +142,8 @@ def parallel_args(plan: Plan) -> ParallelArgs:
     strategy = plan.strategy
     routed = any(kind.feed_forward.experts for kind in plan.request.model.kinds)
     interleaved = strategy.virtual_pipeline if strategy.virtual_pipeline > 1 else None
-    spelt = layout(chunks(strategy)) if uneven(strategy) else None
+    modules = plan.request.model.mtp_layers
+    spelt = layout(chunks(strategy), modules) if uneven(strategy, modules) else None
     sharded = strategy.zero_stage == 1
     return ParallelArgs(
         tensor_model_parallel_size=strategy.tensor_parallel,
@@ -161,13 +168,15 @@ def memory_args(plan: Plan) -> MemoryArgs:
     """Recomputation and offload.
 
     The feed-forward alone is named for partial recomputation: attention is fused and keeps what its
-    backward pass needs, which is what the plan prices.
+    backward pass needs, which is what the plan prices. Modules that predict further tokens are priced as
+    kept, which they are by blocks alone.
     """
     strategy, kinds = plan.strategy, plan.request.model.kinds
     offloads, word = strategy.offload_optimizer == "cpu", strategy.recompute
     routed = {bool(kind.feed_forward.experts) for kind in kinds}
     modules = tuple(name for name, there in (("mlp", False), ("moe", True)) if there in routed)
-    method = "uniform" if all_whole(strategy) else "block"
+    whole = all_whole(strategy) and not plan.request.model.mtp_layers
+    method = "uniform" if whole else "block"
     number = 1 if method == "uniform" else whole_layers(strategy)
     how: dict[str, dict[str, object]] = {
         "none": {},

@@ -1,8 +1,9 @@
 """The word for `--pipeline-model-parallel-layout`: which layers stand in which chunk of which stage.
 
 Megatron-LM reads chunks from left to right, split by `|`: first the first chunk of every stage, then
-the second of every stage, and so on. `E` is the embedding, `t` a layer, `L` head and loss; `x*n`
-repeats a letter, `(...)*n` a part (megatron/core/transformer/pipeline_parallel_layer_layout.py).
+the second of every stage, and so on. `E` is the embedding, `t` a layer, `m` a module that predicts a
+further token, `L` head and loss; `x*n` repeats a letter, `(...)*n` a part
+(megatron/core/transformer/pipeline_parallel_layer_layout.py).
 """
 
 from __future__ import annotations
@@ -13,15 +14,15 @@ from itertools import groupby
 from ...models.strategy import Strategy
 
 _PART = re.compile(r"\(([^()]+)\)\*(\d+)|([^()]+)")
-_LETTER = re.compile(r"([EtL])(?:\*(\d+))?")
+_LETTER = re.compile(r"([EtmL])(?:\*(\d+))?")
 
 MOST_DIGITS = 4
 """Digits of a count of repeats: a part is spelt out in memory that often."""
 
 
-def uneven(strategy: Strategy) -> bool:
-    """Whether the stages differ in layers, so that the layout must be spelt out."""
-    return len({stage.layers for stage in strategy.stages}) > 1
+def uneven(strategy: Strategy, modules: int = 0) -> bool:
+    """Whether the layout must be spelt out: stages differ in layers, or the last has `modules` among them."""
+    return len({stage.layers for stage in strategy.stages}) > 1 or (modules > 0 and len(strategy.stages) > 1)
 
 
 def chunks(strategy: Strategy) -> list[int]:
@@ -30,17 +31,19 @@ def chunks(strategy: Strategy) -> list[int]:
     return each * strategy.virtual_pipeline
 
 
-def layout(sizes: list[int]) -> str:
+def layout(sizes: list[int], modules: int = 0) -> str:
     """Chunks of `sizes` layers, embedding before the first and loss after the last.
+
+    Of the last chunk `modules` layers predict further tokens.
 
     >>> layout([7, 8, 8, 8, 7])
     'Et*7|(t*8|)*3t*7L'
-    >>> layout([1, 2])
-    'Et|t*2L'
+    >>> layout([1, 2]), layout([4, 4, 2], 1), layout([4, 1], 1)
+    ('Et|t*2L', 'Et*4|t*4|tmL', 'Et*4|mL')
     """
-    words = ["t" if size == 1 else f"t*{size}" for size in sizes]
+    words = [_run("t", size) for size in (*sizes[:-1], sizes[-1] - modules)]
     words[0] = f"E{words[0]}"
-    words[-1] += "L"
+    words[-1] += f"{_run('m', modules)}L"
     text = ""
     for word, run in groupby(words[:-1]):
         times = len(list(run))
@@ -48,12 +51,30 @@ def layout(sizes: list[int]) -> str:
     return text + words[-1]
 
 
-def layers_of(text: str) -> list[int]:
-    """Layers of each chunk of a layout; ValueError where it is none of ours.
+def _run(letter: str, times: int) -> str:
+    return "" if times == 0 else letter if times == 1 else f"{letter}*{times}"
 
-    >>> layers_of("Et*7|(t*8|)*3t*7L")
-    [7, 8, 8, 8, 7]
+
+def layers_of(text: str) -> list[int]:
+    """Layers of each chunk of a layout, modules among them; ValueError where it is none of ours.
+
+    >>> layers_of("Et*7|(t*8|)*3t*7L"), layers_of("Et*4|(t*4|)*14tmL")[-1]
+    ([7, 8, 8, 8, 7], 2)
     """
+    return [sum(times for letter, times in chunk if letter in "tm") for chunk in _chunks(text)]
+
+
+def modules_of(text: str) -> int:
+    """Modules of a layout that predict further tokens.
+
+    >>> modules_of("Et|(tt|)*30mL")
+    1
+    """
+    return sum(times for chunk in _chunks(text) for letter, times in chunk if letter == "m")
+
+
+def _chunks(text: str) -> list[list[tuple[str, int]]]:
+    """Letters of each chunk and how often each stands there."""
     pieces = list(_PART.finditer(text))
     if "".join(match[0] for match in pieces) != text:
         raise ValueError(f"{text!r} is no pipeline layout")
@@ -66,4 +87,7 @@ def layers_of(text: str) -> list[int]:
     outer = letters.count("E") == letters.count("L") == 1 and letters[0] == "E" and letters[-1] == "L"
     if plain != flat or not outer:
         raise ValueError(f"{text!r} is no pipeline layout from embedding E to loss L")
-    return [sum(int(n or 1) for letter, n in chunk if letter == "t") for chunk in found]
+    last = "".join(letter for letter, _ in found[-1]).removesuffix("L")
+    if letters.count("m") != len(last) - len(last.rstrip("m")):
+        raise ValueError(f"{text!r} is no pipeline layout with its modules (m) together before the loss L")
+    return [[(letter, int(n or 1)) for letter, n in chunk] for chunk in found]

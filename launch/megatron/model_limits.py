@@ -29,10 +29,13 @@ def _reasons(model: Transformer) -> Iterator[str]:
     learned = facts.families[model.family].positions == "learned_absolute"
     if learned != (model.positions > 0):
         yield f"{model.family} has {'learned' if learned else 'rotary'} positions, this model has not"
+    if learned and model.mtp_layers:
+        yield "modules that predict further tokens go with rotary positions"
     yield from _ends(model)
-    for kind in model.kinds:
+    kinds = model.predicting(0).kinds
+    for kind in kinds:
         yield from _block(kind)
-    yield from _mixed(model.kinds)
+    yield from _mixed(kinds)
     yield from reasons(model)
 
 

@@ -132,6 +132,7 @@ class ModelArgs(Strict):
     """Widths, positions, norms, biases and vocabulary; what the data loader need not make."""
 
     num_layers: Count
+    mtp_num_layers: Count | None = None
     hidden_size: Count
     ffn_hidden_size: Count
     swiglu: bool = False
@@ -157,6 +158,8 @@ class ModelArgs(Strict):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
+        if self.mtp_num_layers is not None and self.position_embedding_type != "rope":
+            raise ValueError("mtp_num_layers goes with position_embedding_type rope")
         if self.max_position_embeddings < self.seq_length:
             raise ValueError(f"{self.seq_length} tokens need as many positions")
         if self.add_qkv_bias and not self.disable_bias_linear:

@@ -10,7 +10,7 @@ from ...models.transformer import Transformer
 from ..bundle import Bundle, Given, whole
 from ..documents import Document
 from ..documents.script import spoken
-from .layout import layers_of
+from .layout import layers_of, modules_of
 
 UNPRICED = {
     "use_megatron_fsdp": "Megatron FSDP is not priced; --use-distributed-optimizer is",
@@ -212,8 +212,13 @@ def _exchange(args: Arguments, context: int) -> dict[str, Any]:
 def _same_model(args: Arguments, model: Transformer) -> None:
     """Refuses arguments of another model than the request's."""
     first = model.kinds[0].attention
+    modules = args.number("mtp_num_layers", 0) or 0
+    if modules != model.mtp_layers:
+        reason = f"the request trains {model.mtp_layers} modules that predict further tokens: set mtp_layers"
+        legal = (f"training.mtp_layers = {modules}",) if modules <= model.predictor_depth else ("nothing",)
+        raise args.wrong("mtp_num_layers", reason, legal)
     known = {
-        "num_layers": model.layers,
+        "num_layers": model.layers - model.mtp_layers,
         "hidden_size": model.hidden_size,
         "num_attention_heads": getattr(first, "heads", None),
     }
@@ -227,26 +232,32 @@ def _layers(args: Arguments, model: Transformer, stages: int) -> tuple[list[int]
     """(layers of each stage, chunks of a stage)."""
     spelt = args.word("pipeline_model_parallel_layout")
     if spelt is not None:
-        return _spelt(args, spelt, stages)
+        return _spelt(args, spelt, stages, model.mtp_layers)
     first, last = (args.number(f"decoder_{end}_pipeline_num_layers") for end in ("first", "last"))
     ends, middle = (first or 0) + (last or 0), stages - (first is not None) - (last is not None)
-    each, left = divmod(model.layers - ends, middle) if middle else (0, model.layers - ends)
+    layers = model.layers - model.mtp_layers
+    each, left = divmod(layers - ends, middle) if middle else (0, layers - ends)
     if left or each < 0:
-        reason = f"{model.layers} layers make no {stages} stages: state a layout"
+        reason = f"{layers} layers make no {stages} stages: state a layout"
         raise args.wrong("pipeline_model_parallel_size", reason)
     sizes = [*[first] * (first is not None), *[each] * middle, *[last] * (last is not None)]
     chunks = args.number("num_virtual_stages_per_pipeline_rank")
     per_chunk = args.number("num_layers_per_virtual_pipeline_stage")
     if chunks is None and per_chunk is not None:
         chunks = each // per_chunk
-    return [size or 0 for size in sizes], chunks or 1
+    held = [size or 0 for size in sizes]
+    return [*held[:-1], held[-1] + model.mtp_layers], chunks or 1
 
 
-def _spelt(args: Arguments, spelt: str, stages: int) -> tuple[list[int], int]:
+def _spelt(args: Arguments, spelt: str, stages: int, trained: int) -> tuple[list[int], int]:
     try:
-        sizes = layers_of(spelt)
+        sizes, modules = layers_of(spelt), modules_of(spelt)
     except ValueError as error:
         raise args.wrong("pipeline_model_parallel_layout", str(error)) from None
+    if modules != trained:
+        raise args.wrong(
+            "pipeline_model_parallel_layout", f"has {modules} modules (m), --mtp-num-layers {trained}"
+        )
     chunks, left = divmod(len(sizes), stages)
     if left or not chunks:
         raise args.wrong("pipeline_model_parallel_layout", f"its chunks are no multiple of {stages} stages")

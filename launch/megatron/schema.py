@@ -12,7 +12,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from .layout import layers_of
+from .layout import layers_of, modules_of
 from .model_schema import AttentionArgs, Count, ExpertArgs, ModelArgs, Strict, length
 
 Share = Annotated[float, Field(ge=0, lt=1)]
@@ -147,6 +147,7 @@ class RecipeArgs(Strict):
     adam_beta2: Share | None = None
     adam_eps: Positive | None = None
     sgd_momentum: Share | None = None
+    mtp_loss_scaling_factor: Positive | None = None
     moe_router_load_balancing_type: Literal["aux_loss", "seq_aux_loss"] | None = None
     moe_aux_loss_coeff: Positive | None = None
     moe_router_enable_expert_bias: bool = False
@@ -181,9 +182,11 @@ class MegatronArgs(Strict):
         model, parallel = self.model, self.parallel
         chunks = parallel.num_virtual_stages_per_pipeline_rank or 1
         if parallel.pipeline_model_parallel_layout is not None:
-            sizes = layers_of(parallel.pipeline_model_parallel_layout)
-            if sum(sizes) != model.num_layers:
-                raise ValueError(f"the layout has {sum(sizes)} of {model.num_layers} layers")
+            modules = modules_of(parallel.pipeline_model_parallel_layout)
+            layers = sum(layers_of(parallel.pipeline_model_parallel_layout)) - modules
+            if (layers, modules) != (model.num_layers, model.mtp_num_layers or 0):
+                known = f"{model.num_layers} layers and {model.mtp_num_layers or 0} modules"
+                raise ValueError(f"the layout has {layers} and {modules} of {known}")
         elif model.num_layers % (parallel.pipeline_model_parallel_size * chunks):
             raise ValueError(f"{model.num_layers} layers make no equal chunks; state a layout")
         if model.seq_length % (2 * parallel.context_parallel_size) and parallel.context_parallel_size > 1:
@@ -224,6 +227,10 @@ class MegatronArgs(Strict):
             raise ValueError("use_precision_aware_optimizer needs the distributed optimizer")
         if sharded and self.step.optimizer != "adam":
             raise ValueError("the distributed optimizer takes Adam alone")
+        if (self.recipe.mtp_loss_scaling_factor is None) != (self.model.mtp_num_layers is None):
+            raise ValueError("mtp_loss_scaling_factor goes with mtp_num_layers")
+        if self.model.mtp_num_layers and self.memory.recompute_method == "uniform":
+            raise ValueError("modules that predict further tokens are kept by recompute_method block alone")
         if self.precision.main_grads_dtype and not aware:
             raise ValueError("main_grads_dtype bf16 needs use_precision_aware_optimizer")
         modules = self.memory.recompute_modules or ()

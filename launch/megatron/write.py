@@ -22,6 +22,9 @@ WHOLE = "MEGATRON_ARGS"
 LR_PLACEHOLDER = 1e-4
 """The learning rate is no decision of a plan: training recipes replace it."""
 
+MTP_LOSS_SCALING_FACTOR = 0.1
+"""Megatron-LM's default weight of the loss of further tokens; DeepSeek-V3 began with 0.3 (section 4.2)."""
+
 _MEANING = {
     "model": "The model.",
     "attention": "Its attention.",
@@ -101,6 +104,7 @@ def _recipe(plan: Plan) -> RecipeArgs:
             "lr_warmup_fraction": 0.01,
             "weight_decay": 0.1 if adam else 0.0,
             **({"adam_beta1": 0.9, "adam_beta2": 0.95, "adam_eps": 1e-8} if adam else {"sgd_momentum": 0.9}),
+            **({"mtp_loss_scaling_factor": MTP_LOSS_SCALING_FACTOR} if model.mtp_layers else {}),
             **(asdict(known().families[model.family].routing) if routed else {}),
             "eval_iters": 0,
             "log_interval": 1,

@@ -9,6 +9,7 @@ done with layers is this package's.
 |---|---|
 | `rows` | global choices: nested loops and the rules that refuse |
 | `wishes` | what a request allows: lists, rules, tiers, limits |
+| `stack` | the layers to share out, modules that predict further tokens last |
 | `stages` | splits of the layers with recompute and offload |
 | `prices` | coefficients of rows as plain integers (the one reader of the ledger) |
 | `placement` | which cards of which stage stand in which node |

@@ -10,6 +10,7 @@ from shardwise.plans import Request
 from .evaluate import Evaluator
 from .prices import costs_of
 from .rows import Row, every_row, row_of
+from .stack import stack_of
 from .stages import Layout, layout_of, layouts
 from .wishes import recompute_words
 
@@ -58,7 +59,7 @@ def brute(request: Request) -> Answer:
 
 def _least(request: Request, evaluator: Evaluator) -> Least:
     row, best, chosen, tried = evaluator.row, None, None, 0
-    for layout in layouts(row, request.model.layers, recompute_words(request)):
+    for layout in layouts(row, stack_of(request), recompute_words(request)):
         tried += 1
         step = evaluator.step_ns(layout)
         if step is not None and (best is None or step < best):
@@ -74,7 +75,7 @@ def faults(request: Request, strategy: Strategy, step_ns: int) -> list[str]:
     row, layout = row_of(strategy), layout_of(strategy)
     if row not in set(every_row(request)):
         return [f"{row} is not allowed"]
-    if layout is None or layout not in set(layouts(row, request.model.layers, recompute_words(request))):
+    if layout is None or layout not in set(layouts(row, stack_of(request), recompute_words(request))):
         return [f"{strategy.stages} cannot be expressed"]
     (costs,) = costs_of(request, [row])
     found = Evaluator(request, row, costs).step_ns(layout)

@@ -28,6 +28,7 @@ WANTED: dict[str, tuple[object, ...]] = {
     "second_copy": (False, True),
     "precision": ("bf16", "fp16", "fp32", "fp8"),
     "layers": ("one kind", "two kinds"),
+    "predictors": (False, True),
 }
 """Values that must each be optimal in some requests."""
 
@@ -45,7 +46,8 @@ def shown(request: Request, strategy: Strategy) -> dict[str, object]:
         "offload": "+".join(offloads) or "none",
         "shard_group": "one card" if size == 1 else "whole" if size == ranks else "part",
         "second_copy": strategy.secondary_shard_group_size > 1,
-        "layers": "one kind" if len(request.model.kinds) == 1 else "two kinds",
+        "layers": "one kind" if len({run.block for run in request.model.runs}) == 1 else "two kinds",
+        "predictors": request.training.mtp_layers > 0,
     }
 
 

@@ -11,6 +11,7 @@ from shardwise.plans import Request
 from .placement import line_up, nodes
 from .prices import Affine, Costs
 from .rows import Row
+from .stack import stack_of
 from .stages import Held, Layout
 from .wishes import card_kib, deadline_ns, host_kib, shown_share, uplink_bytes
 
@@ -52,7 +53,7 @@ class Evaluator:
         inner, order = row.tensor_parallel * row.context_parallel, row.rank_order
         node = self.request.cluster.node.gpus
         self.nodes = nodes(inner, row.pipeline_parallel, row.data_parallel, order == "tp-cp-pp-dp", node)
-        self.kinds = self.request.model.kind_of_layer
+        self.kinds = stack_of(self.request).kinds
         self.card_kib, self.host_kib = card_kib(self.request), host_kib(self.request)
         self.deadline_ns = deadline_ns(self.request)
         self.passes = row.gradient_accumulation_steps * row.virtual_pipeline

@@ -11,6 +11,7 @@ from shardwise.plans import Request
 from .evaluate import Evaluator
 from .prices import Costs, costs_of
 from .rows import Row, every_row
+from .stack import stack_of
 from .stages import layouts
 from .wishes import recompute_words
 
@@ -69,6 +70,6 @@ def _extremes(whole: Request, row: Row, costs: Costs) -> tuple[int, int]:
     evaluator = Evaluator(whole, row, costs)
     found = [
         max(evaluator.weight(stage, held).peak_kib for stage, held in enumerate(layout))
-        for layout in layouts(row, whole.model.layers, recompute_words(whole))
+        for layout in layouts(row, stack_of(whole), recompute_words(whole))
     ]
     return (min(found), max(found)) if found else (4 * GIB // 1024, 8 * GIB // 1024)

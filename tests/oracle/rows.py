@@ -12,6 +12,7 @@ from shardwise.models.stack import stack
 from shardwise.models.strategy import Precision
 from shardwise.plans import Request
 
+from .stack import stack_of
 from .trained import trains
 from .wishes import obeys, paid_for, tensor_reach, wished
 
@@ -220,7 +221,7 @@ def _degrees(request: Request, known: Backend) -> Iterator[Degrees]:
                 d = world // (t * c * p)
                 if t * c * p * d != world or request.training.global_batch_size % d:
                     continue
-                if p > model.layers or not _runs(known, "pipeline_parallel", p):
+                if p > stack_of(request).layers or not _runs(known, "pipeline_parallel", p):
                     continue
                 if not (wished(request, "pipeline_parallel", p) and wished(request, "data_parallel", d)):
                     continue
@@ -481,8 +482,8 @@ def _sequence_parallel(request: Request, known: Backend, cut: Degrees) -> Iterat
 
 def _schedule(request: Request, known: Backend, cut: Degrees) -> Iterator[tuple[str, tuple[int, int, int]]]:
     """Rank order; micro-batch, accumulation, chunks: the batch exactly, rounds of whole pipelines."""
-    share, layers = request.training.global_batch_size // cut.data, request.model.layers
-    alike = len({run.block for run in request.model.runs}) == 1
+    share, layers = request.training.global_batch_size // cut.data, stack_of(request).layers
+    alike = len({run.block for run in request.model.runs}) == 1 and not request.training.mtp_layers
     for order in ("tp-cp-dp-pp", "tp-cp-pp-dp"):
         routed = any(run.block.feed_forward.experts for run in request.model.runs)
         equal = cut.expert * cut.expert_tensor == cut.tensor * cut.context

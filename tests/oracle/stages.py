@@ -10,6 +10,7 @@ from shardwise.models import Strategy
 from shardwise.models.backend import backend
 
 from .rows import Row
+from .stack import Stack
 
 
 class Held(NamedTuple):
@@ -43,11 +44,16 @@ def splits(layers: int, stages: int) -> Iterator[tuple[int, ...]]:
             yield (first, *rest)
 
 
-def layouts(row: Row, layers: int, words: tuple[str, ...]) -> Iterator[Layout]:
-    """Every layout of a model of `layers` layers that the backend can express; `words` a layer may carry."""
-    known = backend(row.backend)
+def layouts(row: Row, stack: Stack, words: tuple[str, ...]) -> Iterator[Layout]:
+    """Every layout of a stack that the backend can express; `words` a layer may carry.
+
+    What predicts further tokens stands on the last stage, all of it.
+    """
+    known, layers = backend(row.backend), stack.layers
     for split in splits(layers // row.virtual_pipeline, row.pipeline_parallel):
         if known.layers_freedom == "even" and max(split) - min(split) > 1:
+            continue
+        if split[-1] < stack.modules:
             continue
         starts = [sum(split[:stage]) for stage in range(len(split))]
         for again in recomputes(row.backend, split, words):

@@ -10,7 +10,7 @@ from shardwise.models import Training, Transformer
 from shardwise.models.counts import count
 
 from .machines import cluster
-from .transformers import dense, experts, gpt, mixed
+from .transformers import dense, experts, gpt, mixed, predicting
 
 CARDS = ("dgx-h100", "dgx-a100-40gb", "ws-8x-rtx-4090", "dgx-b200", "NC96ads_A100_v4")
 
@@ -160,6 +160,21 @@ def two_kinds(rng: Random) -> dict[str, Any]:
     return asked(rng, transformer, (rng.choice(CARDS), 4, 1), (4, 8), choose)
 
 
+def further(rng: Random) -> dict[str, Any]:
+    """Modules that predict further tokens are trained, on the last stage."""
+    transformer = predicting(rng, rng.randint(2, 5))
+    choose: dict[str, Any] = {
+        "backend": rng.choice(("megatron", "megatron", None)),
+        "pipeline_parallel": rng.choice(([1], [2], [2], [4], [1, 2, 4])),
+        "zero_stage": rng.choice((None, [0], [1])),
+        "recompute": rng.choice((None, None, None, ["full"])),
+        "offload_optimizer": rng.choice((["none"], None)),
+    }
+    fields = asked(rng, transformer, (rng.choice(CARDS), 4, rng.choice((1, 1, 2))), (4, 8), choose)
+    modules = rng.randint(1, transformer.predictor_depth)
+    return fields | {"training": fields["training"].model_copy(update={"mtp_layers": modules})}
+
+
 def sharded(rng: Random) -> dict[str, Any]:
     """FSDP: shards over a node or over all, layers recomputed one by one, offloaded one by one."""
     transformer = rng.choice((dense, gpt, mixed, experts))(rng, rng.randint(2, 5))
@@ -266,7 +281,7 @@ def hosted(rng: Random) -> dict[str, Any]:
 
 
 THEMES: tuple[Theme, ...] = (
-    pipeline, anything, two_kinds, tensor, pipeline, context, routing, hosted, pipeline, zero,
+    pipeline, anything, further, tensor, pipeline, context, routing, hosted, pipeline, zero,
     pipeline, sharded, two_kinds, interleaved, arithmetic, arithmetic, routing, hosted, arithmetic, zero,
-    beside, sharded, two_kinds, hosted, anything, doubled, two_kinds, hosted, arithmetic, sharded,
+    beside, sharded, further, hosted, anything, doubled, two_kinds, hosted, arithmetic, sharded,
 )  # fmt: skip

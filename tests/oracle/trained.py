@@ -21,6 +21,8 @@ def trains(request: Request, name: str, tensor: int, stage: int, params: str) ->
         return False
     if packed and (params == "cpu" or (name == "deepspeed" and stage == 3)):
         return False
+    if job.mtp_layers and name != "megatron":
+        return False
     if not job.master_weights and name != "fsdp":
         return False
     if not job.sync_each_batch and name == "deepspeed":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from shardwise.models import Attention, Block, FeedForward, Run, Transformer
+from shardwise.models import Attention, Block, FeedForward, Predictor, Run, Transformer
 
 FAMILIES = {
     "dense": "llama",
@@ -79,3 +79,14 @@ def mixed(rng: Random, layers: int) -> Transformer:
     wide = FeedForward(width=6 * hidden) if rng.random() < 0.5 else routed(rng, hidden)
     other = Block(attention=looks, feed_forward=wide)
     return model("mixed", hidden, 32000, [(plain, first), (other, layers - first)])
+
+
+def predicting(rng: Random, layers: int) -> Transformer:
+    """A tiny model whose file announces modules that predict one further token, or two."""
+    plain = rng.choice((dense, experts, mixed))(rng, layers)
+    hidden = plain.hidden_size
+    block = plain.runs[-1].block
+    depth = rng.choice((1, 2))
+    more = Predictor(block=block, depth=depth, other=2 * hidden * hidden + 3 * hidden)
+    tied = rng.random() < 0.3
+    return plain.model_copy(update={"predictor": more, "tied_embeddings": tied})
