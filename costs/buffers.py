@@ -18,7 +18,7 @@ from .once import once
 from .portion import Portion
 from .replicated import replicated_terms
 from .stacks import of_stacks, stack_has
-from .states import kinds_total, per_parameter, portion_bytes, whole_in_16_bits
+from .states import kinds_total, per_parameter, portion_bytes, whole_in_16_bits, with_gradients
 from .terms import Note, Term, kib
 
 _GATHER = Note(
@@ -108,11 +108,12 @@ def _fsdp_rows(layout: Layout) -> Bools:
 
 @once
 def unit_bytes(layout: Layout) -> Held:
-    """Bytes of a layer, embedding and head when gathered: of an element, or packed 4-bit ones."""
-    found = Held.whole(layout.trained).scaled(layout.element_bytes)
+    """Bytes of a layer, embedding and head when gathered: of an element at least, or packed 4-bit ones."""
+    each = np.maximum(layout.element_bytes, per_parameter(layout, "wire_gather_bytes"))
+    found = Held.whole(layout.trained).scaled(each)
     for portion in layout.portions[1:]:
         each = portion_bytes(layout, portion, "wire_gather_bytes")
-        found = found.beside(Held.whole(portion).scaled(np.minimum(each, 2.0)))
+        found = found.beside(Held.whole(portion).scaled(each))
     return found
 
 
@@ -154,7 +155,7 @@ def _unsharded_gradients(layout: Layout) -> list[Alive]:
     16 bits; at the end of the backward both of the root. Over pipeline stages they are summed unsharded in
     the type of the reduction until the last micro-batch.
     """
-    rows, trained = _fsdp_rows(layout), layout.trained
+    rows, trained = _fsdp_rows(layout), with_gradients(layout)
     if not rows.any():
         return [absent("unsharded_gradients", _UNSHARDED)]
     sums = rows & (layout.strategies.zero_stage == 2) & (layout.strategies.pipeline_parallel > 1)
@@ -181,7 +182,7 @@ def _pool_terms(layout: Layout) -> list[Alive]:
         return [absent("stream_pools", _POOLS)]
     rows = np.where(pooled, 1.0, 0.0)
     counted = s.gradient_accumulation_steps > 1
-    shard = Held.whole(layout.trained).scaled(np.where(counted, 0.0, 4.0 * rows / layout.shard))
+    shard = Held.whole(with_gradients(layout)).scaled(np.where(counted, 0.0, 4.0 * rows / layout.shard))
     root = unit_bytes(layout).scaled(rows)
     both = kib(layer=shard.layer, first=shard.first + root.first, last=shard.last + root.last)
     return [

@@ -71,6 +71,11 @@ class Layout:
         """The kinds of layers."""
         return self.transformer.kinds
 
+    @property
+    def reads_transposed(self) -> bool:
+        """Whether 8-bit products of the card can read an operand transposed."""
+        return self.cluster.node.gpu.reads_transposed
+
     @cached_property
     def data_ranks(self) -> Ints:
         """Ranks over which states of dense parameters may be sharded: data_parallel * context_parallel."""

@@ -17,7 +17,7 @@ from .stacks import stack_has
 from .terms import Note, Term, ceil, kib
 
 _RUNTIME = Note(
-    "1.5 GiB + 0.6 GiB a communicator group; 1.0 GiB on one card",
+    "1.5 GiB + 0.6 GiB a communicator group; 1.0 GiB on one card, + 40 MiB a group over PCI Express",
     "bloom_prequel nvidia-smi, NCCL issues",
     "M",
 )
@@ -39,11 +39,17 @@ def runtime_terms(layout: Layout) -> list[Alive]:
     cut = folded(layout) & (s.expert_tensor_parallel > 1)
     groups = t.astype(np.int64) + d + 2 * p.astype(np.int64) + (t & p) + cut
     alone = ~(t | p | d)
-    size = np.where(
-        alone, law("runtime_alone_bytes"), law("runtime_bytes") + groups * law("runtime_group_bytes")
-    )
+    base, each = law("runtime_bytes"), law("runtime_group_bytes")
+    if few_channels(layout):
+        base, each = law("runtime_alone_bytes"), law("runtime_narrow_group_bytes")
+    size = np.where(alone, law("runtime_alone_bytes"), base + groups * each)
     size = size + np.where(s.expert_parallel > 1, law("runtime_all_to_all_bytes"), 0.0)
     return [Alive(MOMENTS, Term("runtime", "stage", _RUNTIME, kib(fixed=size)))]
+
+
+def few_channels(layout: Layout) -> bool:
+    """Whether cards talk over PCI Express alone: NCCL then opens few channels."""
+    return layout.cluster.node.link == "pcie"
 
 
 def user_buffer_terms(layout: Layout) -> list[Alive]:

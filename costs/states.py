@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache, lru_cache
 
 import numpy as np
@@ -33,7 +34,8 @@ _IN_BACKWARD = Note("g of the largest unit", "torchtune optimizer_in_bwd; LOMO, 
 _OPTIMIZER = Note("o N / d_o, less offloaded layers", "ZeRO paper, section 5", "P")
 _STEP = Note(
     "step_bytes min(N / d_o, sub-group under ZeRO-3)",
-    "DeepSpeed stage_1_and_2.py, stage3.py: fp32 gradient of the shard, under ZeRO-3 a sub-group at a time",
+    "DeepSpeed stage_1_and_2.py, stage3.py: fp32 gradient of the shard, under ZeRO-3 a sub-group at a time; "
+    "fused_optimizer.py, fp16 without ZeRO: twice",
     "D",
 )
 _FOREACH = Note(
@@ -47,48 +49,50 @@ def recipe_of(layout: Layout, row: int) -> Recipe | None:
     precision = PRECISIONS[s.precision[row]]
     own = stack(stack_names()[s.software_stack[row]]).recipes.get(precision)
     known = backend(BACKENDS[s.backend[row]])
-    return (
-        recipe(own)
-        if own
-        else known.recipe(precision, GRADIENT_DTYPES[s.gradient_dtype[row]], layout.training)
-    )
+    dtype = GRADIENT_DTYPES[s.gradient_dtype[row]]
+    found = recipe(own) if own else known.recipe(precision, dtype, layout.training)
+    return found and found.held_by(layout.reads_transposed)
 
 
 def fixed_recipe_of(layout: Layout, row: int, quantised: bool) -> Recipe | None:
     """The byte recipe of one row's frozen weights, None where the backend has none."""
     s = layout.strategies
-    return backend(BACKENDS[s.backend[row]]).fixed_recipe(PRECISIONS[s.precision[row]], quantised)
+    precision = PRECISIONS[s.precision[row]]
+    own = stack(stack_names()[s.software_stack[row]]).frozen_recipes.get(precision)
+    known = backend(BACKENDS[s.backend[row]])
+    found = recipe(own) if own and not quantised else known.fixed_recipe(precision, quantised)
+    return found and found.held_by(layout.reads_transposed)
 
 
 @once
 def per_parameter(layout: Layout, field: str) -> Floats:
     """`field` of the byte recipe of each row's trained parameters, bytes each; 0 where there is none."""
-    s = layout.strategies
-    usual = _recipes(layout.training, field)[s.backend, s.precision, s.gradient_dtype]
-    own = _own_recipes(field)[s.software_stack, s.precision]
+    s, both_ways = layout.strategies, layout.reads_transposed
+    usual = _recipes(layout.training, field, both_ways)[s.backend, s.precision, s.gradient_dtype]
+    own = _own_recipes("recipes", field, both_ways)[s.software_stack, s.precision]
     return np.where(np.isnan(own), usual, own)
 
 
 @cache
-def _own_recipes(field: str) -> Floats:
+def _own_recipes(kind: str, field: str, both_ways: bool) -> Floats:
     """A field of the recipes that stacks have of their own, by precision; NaN where they have none."""
-    recipes = of_stacks("recipes")
+    recipes = of_stacks(kind)
     found = np.full((len(recipes), len(PRECISIONS)), np.nan)
     for place, names in enumerate(recipes):
         for precision, name in names.items():
-            found[place, PRECISIONS.index(precision)] = getattr(recipe(name), field)
+            found[place, PRECISIONS.index(precision)] = getattr(recipe(name).held_by(both_ways), field)
     return found
 
 
 @lru_cache(maxsize=256)
-def _recipes(training: Training, field: str) -> Floats:
+def _recipes(training: Training, field: str, both_ways: bool) -> Floats:
     """A field of every recipe, by backend, precision and gradient type."""
     found = np.zeros((len(BACKENDS), len(PRECISIONS), len(GRADIENT_DTYPES)))
     for i, name in enumerate(BACKENDS):
         for j, precision in enumerate(PRECISIONS):
             for k, dtype in enumerate(GRADIENT_DTYPES):
                 known = backend(name).recipe(precision, dtype, training)
-                found[i, j, k] = getattr(known, field) if known else 0.0
+                found[i, j, k] = getattr(known.held_by(both_ways), field) if known else 0.0
     found.flags.writeable = False
     return found
 
@@ -97,14 +101,17 @@ def portion_bytes(layout: Layout, portion: Portion, field: str) -> Floats:
     """`per_parameter` for the parameters of any portion."""
     if portion.name == "trained":
         return per_parameter(layout, field)
-    s = layout.strategies
+    s, quantised = layout.strategies, portion.name == "quantised"
     found = np.zeros((len(BACKENDS), len(PRECISIONS)))
     for i, name in enumerate(BACKENDS):
         for j, precision in enumerate(PRECISIONS):
-            known = backend(name).fixed_recipe(precision, portion.name == "quantised")
+            known = backend(name).fixed_recipe(precision, quantised)
             found[i, j] = getattr(known, field) if known else 0.0
     values: Floats = found[s.backend, s.precision]
-    return values
+    if quantised:
+        return values
+    own = _own_recipes("frozen_recipes", field, layout.reads_transposed)[s.software_stack, s.precision]
+    return np.where(np.isnan(own), values, own)
 
 
 @once
@@ -162,7 +169,7 @@ def weight_bytes(layout: Layout, portions: Sequence[Portion]) -> Held:
 def state_terms(layout: Layout) -> list[Alive]:
     """Terms of the model states."""
     sharded, on_host = _stepped(layout), layout.strategies.away("offload_optimizer")
-    copy = per_parameter(layout, "step_bytes") * window(layout, sharded)
+    copy = per_parameter(layout, "step_bytes") * window(layout, sharded) * _flattened(layout)
     return [
         *(Alive(MOMENTS, term) for term in lasting_terms(layout)),
         *_gradients(layout),
@@ -198,6 +205,13 @@ def window(layout: Layout, sharded: Held) -> Floats:
     grouped = s.is_("backend", "deepspeed") & (s.zero_stage == 3)
     share = law("sub_group_elements") / np.maximum(whole, 1.0)
     return np.where(grouped, np.minimum(share, 1.0), 1.0)
+
+
+def _flattened(layout: Layout) -> Floats:
+    """Times the fp32 gradients lie there at the step: twice in fp16 without ZeRO, which flattens them."""
+    s = layout.strategies
+    apart = s.is_("backend", "deepspeed") & (s.zero_stage == 0) & s.is_("precision", "fp16")
+    return np.where(apart, 2.0, 1.0)
 
 
 def _foreach_bytes(layout: Layout) -> Floats:
@@ -237,13 +251,29 @@ def _secondary_weights(layout: Layout) -> Term:
     return Term("secondary_weights", "stage", _SECONDARY, pieces)
 
 
+@once
+def with_gradients(layout: Layout) -> Portion:
+    """Parameters that have a gradient: the trained ones, and frozen ones in one flat parameter with them."""
+    flat = layout.strategies.is_("backend", "fsdp") & (layout.strategies.zero_stage >= 2)
+    flat = flat & stack_has(layout, "flat_units", True) & layout.training.way.adapts
+    trained = layout.trained
+    for portion in layout.portions[1:]:
+        beside = np.where(flat & (portion.name == "frozen"), 1.0, 0.0)[:, None]
+        trained = replace(
+            trained,
+            dense=trained.dense + beside * portion.dense,
+            expert=trained.expert + beside * portion.expert,
+        )
+    return trained
+
+
 def _gradients(layout: Layout) -> list[Alive]:
     """Gradients of the trained parameters; of one unit alone where each is used as it comes.
 
     At the end of the backward those of FSDP's root are not reduced yet (`buffers`) unless some are kept.
     """
     s, each = layout.strategies, gradient_bytes(layout)
-    held = Held.of(layout, layout.trained, sharding(layout)[1])
+    held = Held.of(layout, with_gradients(layout), sharding(layout)[1])
     if layout.training.optimizer_in_backward:
         unit = np.maximum(held.layer.max(axis=1), np.maximum(held.first, held.last))
         term = Term("gradients", "stage", _IN_BACKWARD, kib(fixed=each * unit))

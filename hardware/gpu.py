@@ -76,6 +76,15 @@ class Gpu(Frozen):
         """What the card can multiply in, in the order of `PEAK_FIELDS`."""
         return tuple(p for p in PEAK_FIELDS if self.peak_flops_per_s(p) is not None)
 
+    @property
+    def reads_transposed(self) -> bool:
+        """Whether 8-bit products with one scale a tensor can read an operand transposed.
+
+        Cards before Blackwell, and Blackwell's consumer cards, read operands along the inner dimension only,
+        so each weight has a transposed copy (Transformer Engine, `is_non_tn_fp8_gemm_supported`).
+        """
+        return self.arch in ("blackwell", "blackwell-ultra")
+
     def joins(self, ranks: int) -> bool:
         """Whether the card's own interconnect can join `ranks` cards (a bridge joins few)."""
         return self.nvlink_bytes_per_s > 0 and (self.bridge_gpus is None or ranks <= self.bridge_gpus)

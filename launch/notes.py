@@ -40,6 +40,10 @@ MEANING = {
 _ATTENTION = (
     'Load the model with `attn_implementation="sdpa"` or a flash kernel: the plan prices fused attention.'
 )
+_CACHE = (
+    "Set `model.config.use_cache = False`: Hugging Face models whose layers are wrapped for recomputation "
+    "from outside return keys and values of every layer, which the plan does not price."
+)
 _COMPACT = (
     "Make the optimizer with an 8-bit AdamW that shards (`torchao.optim.AdamW8bit`; not run in our tests)."
 )
@@ -58,6 +62,8 @@ def notes(plan: Plan, target: str) -> list[str]:
         "torchtitan": _torchtitan,
     }[target]
     told = [*own(plan), *ways.notes(plan)]
+    if plan.strategy.backend == "fsdp" and plan.strategy.recompute != "none" and target != "torchtitan":
+        told.append(_CACHE)
     return told if target in ("megatron", "torchtitan") else [*told, _ATTENTION]
 
 

@@ -67,6 +67,8 @@ class Backend(Listed):
     pipeline_schedules: tuple[ScheduleName, ...]
     """Orders of passes it can run over several stages."""
     overlap: Overlap
+    keeps_8_bit_inputs: bool = False
+    """8-bit products keep their inputs in 8 bits for the backward (Transformer Engine), else in 16."""
     gradients_resident: bool
     """Gradients are alive through the forward pass even without accumulation."""
     sequence_parallel_pairs_with_tensor: bool

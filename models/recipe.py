@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import Annotated, Any
 
@@ -24,7 +25,19 @@ class Recipe(Listed):
     step_bytes: Annotated[float, Field(ge=0)]
     wire_gather_bytes: Annotated[float, Field(ge=0)]
     wire_reduce_bytes: Annotated[float, Field(ge=0)]
+    transposed_bytes: Annotated[float, Field(ge=0)] = 0.0
+    """Of `weights_bytes` a transposed copy, which cards that read operands both ways need not hold."""
     source: str
+
+    def held_by(self, reads_transposed: bool) -> Recipe:
+        """The recipe on a card that can read an operand of 8-bit products transposed, or cannot.
+
+        >>> recipe("megatron-fp8-adamw").held_by(reads_transposed=True).weights_bytes
+        3.0
+        """
+        if not (reads_transposed and self.transposed_bytes):
+            return self
+        return replace(self, weights_bytes=self.weights_bytes - self.transposed_bytes, transposed_bytes=0.0)
 
     @property
     def total_bytes(self) -> float:

@@ -50,6 +50,8 @@ class Stack(Listed):
     """What a layer saves for its backward (`costs`, saved sets)."""
     selective_set: str
     """What it saves under selective recompute; "none" where there is no such thing."""
+    full_set: str = "input"
+    """What a layer saves under full recompute."""
     attention_kernel: Literal["unfused", "flash2", "flash3"]
     """Scores as products, or the generation of fused kernels; a card without the newer one runs flash2."""
     gather_share: Annotated[float, Field(gt=0, le=1)]
@@ -64,6 +66,8 @@ class Stack(Listed):
     """How Adam steps: one kernel, or operations over all parameters together with a temporary."""
     recipes: dict[str, str] = field(default_factory=dict)
     """Byte recipes by precision that go before the backend's."""
+    frozen_recipes: dict[str, str] = field(default_factory=dict)
+    """The same of frozen weights."""
     reduce_buckets: Annotated[int, Field(ge=1)] = 1
     """Gradient buckets alive at once where their reduction overlaps the backward; else there is one."""
     keeps_root: bool = True
@@ -72,6 +76,9 @@ class Stack(Listed):
     """Sharded units that each adapted matrix makes of its own, each taking the host as long to launch as a
     layer's pass: 2 where a unit must be trained or frozen as a whole (FSDP1 with peft's wrap policy), 0 where
     not (FSDP2)."""
+    flat_units: bool = False
+    """Whether adapters lie in one flat parameter with the frozen weights of their layer, all of which then
+    has a gradient (FSDP1 with ``use_orig_params``)."""
     exchange: Literal["alltoall", "deepep", "hybridep"] = "alltoall"
     """How tokens travel to their experts: NCCL sends a copy to each; DeepEP and HybridEP send one to each
     card that holds some of a token's experts, and between islands one to each island."""

@@ -1,11 +1,12 @@
 """What blank columns of a row may mean: micro-batch, interleaving and recompute of each reading.
 
 Blank `micro_batch_seqs` is 1, 2 or 4, but in pipelines of torchtitan the batch of a rank cut into as many as
-there are stages, its default. Blank `vpp` with stages is one chunk in software that interleaves only where
-told to (`ONE_CHUNK`), else any whole number of chunks that divides the layers of a stage: more than 1 where
-the notes say "interleaved", what the schedule takes where framework or notes name one. Blank `recompute` is
-none in runs of NVIDIA's recipes, else none, selective or full. Blank `vpp` and `recompute` are a published
-recipe's where there is one (`recipes`).
+there are stages, its default; under Colossal-AI without a pipeline also the whole batch of a rank, since its
+benchmark accumulates nothing (examples/language/llama/benchmark.py). Blank `vpp` with stages is one chunk in
+software that interleaves only where told to (`ONE_CHUNK`), else any whole number of chunks that divides the
+layers of a stage: more than 1 where the notes say "interleaved", what the schedule takes where framework or
+notes name one. Blank `recompute` is none in runs of NVIDIA's recipes, else none, selective or full. Blank
+`vpp` and `recompute` are a published recipe's where there is one (`recipes`).
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ def choices_of(
     framework = record.text("framework").lower()
     if not micro and stages > 1 and "torchtitan" in framework:
         micro = (record.integer("global_batch_seqs") or 0) // (data * stages)
+    whole = (record.integer("global_batch_seqs") or 0) // data
+    several = (*MICRO_BATCHES, *([whole] if "colossal" in framework and stages == 1 and whole else []))
     recompute = record.word("recompute")
     if recompute and recompute not in RECOMPUTES:
         raise Refused("unreadable", f"recompute = {shorten(recompute)} is not known")
@@ -46,7 +49,7 @@ def choices_of(
     if recipe and not chunks and int(recipe.cells["pp"] or 1) == stages:
         chunks = int(recipe.cells["vpp"] or 1)
     yield from product(
-        [micro] if micro else MICRO_BATCHES,
+        [micro] if micro else sorted(set(several)),
         [chunks] if chunks else _interleavings(record, layers, stages),
         [recompute] if recompute else usual,
     )

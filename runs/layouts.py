@@ -3,8 +3,8 @@
 Rules: data_parallel is cards / (tp pp cp). Blank `micro_batch_seqs`, `vpp` and
 `recompute` have several readings (`choices`), of which the fastest that fits is the row (`runs`).
 Blank `global_batch_seqs` is one micro-batch a rank. Blank `sp` is 1 from 2023
-on where tp > 1. Blank `zero_stage` is 3 (DeepSpeed, FSDP; 2 under DeepSpeed on one card, which has nothing to
-gather) or, under Megatron, 1 from 2023 on and 0 before.
+on where tp > 1. Blank `zero_stage` is 3 (DeepSpeed, FSDP; on one card, which has nothing to gather, 2 under
+DeepSpeed and 0 else) or, under Megatron, 1 from 2023 on and 0 before.
 Blank `grad_accum_dtype` is the framework's default and blank `hsdp_replicas` 1; neither makes a row imputed.
 An FSDP framework with zero_stage 0 is plain data parallel, as is one called DDP where it is blank; a Megatron
 framework with zero_stage 2 or 3 (Megatron-FSDP) is priced under `fsdp`, in a pipeline as stage 1. Degrees
@@ -113,7 +113,8 @@ def _zero_stage(record: Record, name: BackendName) -> tuple[int, list[str]]:
         return 0, ["zero_stage"]
     if name == "megatron":
         return (1 if record.year >= 2023 else 0), ["zero_stage"]
-    return 2 if name == "deepspeed" and record.integer("gpus") == 1 else 3, ["zero_stage"]
+    alone = 2 if name == "deepspeed" else 0
+    return (alone if record.integer("gpus") == 1 else 3), ["zero_stage"]
 
 
 def _backend(name: BackendName, zero: int, stages: int) -> tuple[BackendName, int, list[str]]:

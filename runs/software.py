@@ -37,6 +37,8 @@ class Rule(Frozen):
     since: int = 0
     until: int = 9999
     precision: tuple[str, ...] = ()
+    mixed: bool | None = None
+    """Whether the row's precision must say that 32-bit weights are cast where used ("bf16-mixed")."""
     experts: bool | None = None
     flash: bool | None = None
     """Whether the row must say so in `flash_attention`."""
@@ -53,6 +55,8 @@ class Rule(Frozen):
     """Type in which 16-bit runs keep gradients where the row leaves it blank; None: the backend's."""
     master_weights: bool = True
     """Whether 16-bit weights have an fp32 copy."""
+    without_sync: bool = False
+    """Whether gradients stay whole between micro-batches, unreduced."""
     stage_layers: Cut = "even"
     """How layers are cut over pipeline stages."""
     recipes: bool = False
@@ -69,6 +73,7 @@ class Rule(Frozen):
             and not any(word in record.notes for word in self.without_notes)
             and self.since <= record.year <= self.until
             and (not self.precision or record.word("precision") in self.precision)
+            and self.mixed in (None, "mixed" in record.said("precision").lower())
             and self.experts in (None, (record.integer("experts") or 0) > 1)
             and self.flash in (None, record.flag("flash_attention"))
             and self.pipeline in (None, (record.integer("pp") or 1) > 1)
@@ -97,6 +102,7 @@ class Software(Frozen):
     loss_kernel: str
     gradients: GradientDtype | None
     master_weights: bool
+    without_sync: bool
     stage_layers: Cut
     stand_ins: tuple[str, ...]
     recipe: Recipe | None = None
@@ -125,6 +131,7 @@ def software_of(record: Record) -> Software:
         loss_kernel=loss,
         gradients=rule.gradients,
         master_weights=rule.master_weights,
+        without_sync=rule.without_sync,
         stage_layers=rule.stage_layers,
         stand_ins=notes + stack_note + loss_note,
         recipe=recipe,

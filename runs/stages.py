@@ -73,7 +73,8 @@ def filled(layers: int, modules: int, stages: int, chunks: int) -> tuple[int, ..
 def _by_cost(transformer: Transformer, stages: int) -> tuple[int, ...]:
     """Layers of each stage where one is full when its share of the parameters is exceeded.
 
-    A layer costs its matrices, the head its own, embedding and norms nothing (nanotron, models/base.py).
+    A layer costs its matrices, the head its own, embedding and norms nothing (nanotron, models/base.py). A
+    last stage of the head alone is priced with a layer of the stage before.
     """
     counted = count(transformer)
     head = transformer.vocab_size * transformer.hidden_size
@@ -86,6 +87,8 @@ def _by_cost(transformer: Transformer, stages: int) -> tuple[int, ...]:
         held[stage] += 1
         reached += cost
         stage += reached > share * (stage + 1)
+    if stages > 1 and not held[-1]:
+        held[-2:] = [held[-2] - 1, 1]
     return tuple(held)
 
 

@@ -5,9 +5,9 @@ optimizer, framework or notes, with the rank behind "rank" or "r =" (16 where no
 the row). The optimizer is the first that its column, or the notes where that says "other", names; "paged"
 makes the 8-bit one paged. Frameworks that keep no fp32 copy of the weights say so in
 ``catalogue/frameworks.json``, rows by a precision like "bf16-true" or the words "no fp32 copy"; moments
-said to be bf16 lie beside an fp32 copy elsewhere. "LoRA on" in the notes names the matrices, "no_sync"
-keeps gradients whole between micro-batches. "Optimizer in backward" holds for its line of a cumulative
-table and those after it. Offloaded activations are not priced.
+said to be bf16 lie beside an fp32 copy elsewhere. "LoRA on" in the notes names the matrices, "no_sync",
+or the software's rule, keeps gradients whole between micro-batches. "Optimizer in backward" holds for its
+line of a cumulative table and those after it. Offloaded activations are not priced.
 """
 
 from __future__ import annotations
@@ -58,11 +58,12 @@ def way_of_row(record: Record, software: Software) -> RowWay:
     """The way of training that a row means."""
     trained, imputed = _trainable(record)
     master = software.master_weights and not _pure(record)
+    whole = software.backend == "fsdp" and (software.without_sync or "no_sync" in record.notes)
     fields = {
         "optimizer": _optimizer(record, master),
         "master_weights": master,
         "optimizer_in_backward": _in_backward(record),
-        **({"sync_each_batch": False} if "no_sync" in record.notes and software.backend == "fsdp" else {}),
+        **({"sync_each_batch": False} if whole else {}),
         **trained,
     }
     offloaded = "activations offloaded" in record.notes

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from shardwise.launch import emit, refusal
 from shardwise.launch.accelerate.schema import AccelerateConfig
 from shardwise.launch.accelerate.write import config
+from shardwise.launch.notes import notes
 from shardwise.models import Strategy, Transformer
 
 BF16: dict[str, Any] = {"gradient_dtype": "bf16"}
@@ -128,3 +129,11 @@ def test_what_the_yaml_cannot_say_is_refused(name: str) -> None:
     assert objection.field == field
     assert refusal(strategy, model, "fsdp") is None
     assert refusal(GOOD, tiny(), "accelerate") is None
+
+
+@pytest.mark.parametrize(("full", "told"), [(0, False), (4, True)])
+def test_keys_and_values_of_wrapped_layers_are_to_be_switched_off(full: int, told: bool) -> None:
+    """Layers recomputed from outside return them, which no plan prices: the folder says how to stop it."""
+    found = notes(plan(fsdp(3, 8, stages=stage(recompute_full_layers=full))), "accelerate")
+
+    assert any("use_cache = False" in note for note in found) == told

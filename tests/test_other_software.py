@@ -84,7 +84,11 @@ def test_gathered_logits_are_whole_on_each_tensor_rank() -> None:
 
 
 def test_stages_cut_by_cost_give_the_last_one_fewer_layers() -> None:
-    """Stage after stage until its share of the parameters is exceeded; Llama-3.1 8B's head is 2.4 layers."""
+    """Stage after stage until its share of the parameters is exceeded; Llama-3.1 8B's head is 2.4 layers.
+
+    Over eight stages the head would stand alone: a layer goes to it.
+    """
+    assert held_layers(LLAMA, 8, 1, "by-cost") == (5, 4, 4, 5, 4, 4, 5, 1)
     assert held_layers(LLAMA, 2, 1, "by-cost") == (18, 14)
     assert held_layers(LLAMA, 4, 1, "by-cost") == (9, 9, 8, 6)
     assert held_layers(LLAMA, 4, 1, "even") == (8, 8, 8, 8)
@@ -234,7 +238,8 @@ def test_peaks_of_software_whose_code_was_read(
 
 
 def test_litgpt_on_one_card_is_foretold_to_five_percent(runs: list[Run]) -> None:
-    """Fifteen rows of adapters on 16-bit or 4-bit weights; autocast and FSDP1 units are not priced."""
-    found = errors(runs, "litgpt")[:15]
+    """Fifteen rows of adapters on 16-bit or 4-bit weights, one under autocast, two in flat units of FSDP1."""
+    found = errors(runs, "litgpt")
 
-    assert all(abs(error) <= 5 for error in found)
+    assert all(abs(error) <= 5 for error in found[:15])
+    assert all(abs(error) <= 10 for error in found[15:])
