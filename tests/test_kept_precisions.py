@@ -86,7 +86,7 @@ def test_a_card_that_reads_operands_transposed_holds_no_transposed_copy(
 
 def test_frozen_weights_lie_in_8_bits_where_the_stack_keeps_them_so() -> None:
     """Under adapters a Hopper card holds them twice, a Blackwell card once."""
-    job = {"trainable": "lora(16)"}
+    job: dict[str, Any] = {"trainable": "lora(16)"}
     each = {
         preset: term(megatron(preset, "nemo-fp8-weights-2025", job=job), "step", "frozen_weights")
         / (LAYERS * LAYER + ROOT)
@@ -119,7 +119,7 @@ def test_a_router_reads_its_input_in_16_bits() -> None:
 
 def test_adapters_read_inputs_in_16_bits() -> None:
     """Frozen 8-bit products keep none, so nothing shrinks."""
-    job = {"trainable": "lora(16)"}
+    job: dict[str, Any] = {"trainable": "lora(16)"}
     short, long = (
         term(megatron("dgx-h100", "megatron-core-2025", precision, job=job), "forward", "activations")
         for precision in ("fp8", "bf16")
@@ -146,7 +146,7 @@ def test_layers_wrapped_from_outside_return_keys_and_values() -> None:
 
 def test_autocast_copies_frozen_fp32_weights() -> None:
     """Without FSDP each product keeps a 16-bit copy for its backward; none stays where layers run again."""
-    job = {"trainable": "lora(8)", "lora_targets": ["q_proj"]}
+    job: dict[str, Any] = {"trainable": "lora(8)", "lora_targets": ["q_proj"]}
     kept, again = (fsdp("litgpt-mixed-2023", 0, full=full, job=job) for full in (0, LAYERS))
     layers = 2 * LAYER * LAYERS
 
@@ -158,7 +158,7 @@ def test_autocast_copies_frozen_fp32_weights() -> None:
 
 def test_a_flat_unit_has_a_gradient_of_its_frozen_weights() -> None:
     """Unreduced between micro-batches it is whole, in the type of the reduction."""
-    job = {"trainable": "lora(8)", "lora_targets": ["q_proj"], "master_weights": False}
+    job: dict[str, Any] = {"trainable": "lora(8)", "lora_targets": ["q_proj"], "master_weights": False}
     whole, shard = (
         fsdp(
             "litgpt-2023", 3, steps=2, gradient_dtype="bf16", job={**job, "sync_each_batch": synced}
@@ -175,7 +175,7 @@ def test_a_flat_unit_has_a_gradient_of_its_frozen_weights() -> None:
 
 def test_deepspeed_without_zero_flattens_fp32_gradients_beside_themselves() -> None:
     """In fp16 each is cast, then all are put into one tensor: 8 bytes a parameter at the step; sharded, 4."""
-    values = {
+    values: dict[str, Any] = {
         "backend": "deepspeed",
         "software_stack": "deepspeed-2024",
         "precision": "fp16",
