@@ -1,4 +1,7 @@
-"""Fifty random plans through Megatron-LM's own three checks; `MEGATRON_LM` names a folder that holds it."""
+"""Fifty random plans and one that trains a predictor through Megatron-LM's own three checks.
+
+`MEGATRON_LM` names a folder that holds it.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from megatron_by_hand import argv
+from megatron_by_hand import argv, named
 from random_plans import random_plans
 
 from shardwise.plans import Plan
@@ -24,8 +27,8 @@ ONLY_HERE = ["--no-rope-fusion"]
 
 @pytest.fixture(scope="module")
 def plans() -> list[Plan]:
-    """The same fifty each time."""
-    return list(random_plans("megatron", 50, seed=5))
+    """The same each time."""
+    return [*random_plans("megatron", 50, seed=5), named("megatron_deepseek_predicting")]
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +64,7 @@ def test_all_three_steps_take_our_arguments(plans: list[Plan], told: list[Any]) 
         assert (found["tensor"], found["pipeline"]) == (strategy.tensor_parallel, strategy.pipeline_parallel)
         assert found["context"] == strategy.context_parallel
         assert found["recompute"] == (None if strategy.recompute == "none" else strategy.recompute)
-        assert found["layers"] == plan.request.model.layers
+        assert found["layers"] == plan.request.model.layers - plan.request.model.mtp_layers
 
 
 def test_it_understands_the_numbers_of_the_model(plans: list[Plan], told: list[Any]) -> None:
