@@ -9,7 +9,7 @@ from ..inputs.record import dataclass
 from ..models.strategy import Stage, Strategy
 from ..plans import Request
 from .coefficients import Coefficients
-from .frontier import Breakpoint, frontier, row_bound
+from .frontier import Frontier, frontier, row_bound
 from .leaf import Leaf, LeafPlan, single_stage
 from .lower import NEVER
 from .master import Master
@@ -33,7 +33,7 @@ class _Row:
 
     entry: Entry
     bound: int
-    made: tuple[RowOptions, list[Breakpoint]] | None = None
+    made: tuple[RowOptions, tuple[Frontier, ...]] | None = None
 
 
 @dataclass
@@ -146,7 +146,7 @@ class Closing:
         self.tally.infeasible += empty
         return empty
 
-    def _tables(self, entry: Entry) -> tuple[RowOptions, list[Breakpoint], int] | None:
+    def _tables(self, entry: Entry) -> tuple[RowOptions, tuple[Frontier, ...], int] | None:
         """(options, frontier, bound) of a row, None where nothing of it is within the limit."""
         options = row_options(entry.part, entry.row, self.limit_ns, entry.level)
         stages = int(entry.part.strategies.pipeline_parallel[entry.row])
@@ -154,18 +154,18 @@ class Closing:
         self._charge(OPTION_SECONDS * (SPAN_FACTOR * stages if several else 1))
         if options is None:
             return None
-        points = frontier(options)
-        bound = row_bound(options, points)
-        return None if bound is None else (options, points, bound)
+        fronts = frontier(options)
+        bound = row_bound(options, fronts)
+        return None if bound is None else (options, fronts, bound)
 
-    def _leaf(self, entry: Entry, options: RowOptions, points: list[Breakpoint]) -> int | None:
+    def _leaf(self, entry: Entry, options: RowOptions, fronts: tuple[Frontier, ...]) -> int | None:
         """Solve a row; the proved bound if time ran out."""
         left = None if self.time_limit is None else self.time_limit - self.tally.deterministic_time
         single = len(options.tables[0]) == 1
         result = (
             single_stage(options, self.limit_ns)
             if single
-            else Leaf(options, self.limit_ns, points).solve(left)
+            else Leaf(options, self.limit_ns, fronts).solve(left)
         )
         self.tally.leaves += 1
         self.tally.leaf += 1

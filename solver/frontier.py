@@ -1,12 +1,19 @@
-"""The tail against bottleneck frontier of a row: what makes a leaf's proof short."""
+"""The tail against bottleneck frontier of a row: what makes a leaf's proof short, and bounds its step."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
 import numpy as np
 
-from ..costs.columns import Ints, distinct
+from ..costs.columns import Ints
 from ..inputs.record import dataclass
+from .lower import NEVER
 from .options import RowOptions
+
+FAR = 2**60
+"""Nanoseconds no chunk or tail takes; two of them can be added."""
 
 
 @dataclass(frozen=True)
@@ -17,89 +24,97 @@ class Breakpoint:
     tau_ns: int
 
 
-def _pooled(options: RowOptions) -> list[Ints]:
-    """(layers, chunk, tail) of each stage over all modes: a relaxation of every mode at once."""
-    return [
-        np.concatenate([tables[stage][:, [1, 5, 6]] for tables in options.tables])
-        for stage in range(len(options.tables[0]))
-    ]
-
-
-def _least_bottleneck(pools: list[Ints], layers: int, theta: int) -> int | None:
-    """The least tau for which the stages can hold `layers` with chunks <= tau and tails <= theta."""
-    usable = [pool[pool[:, 2] <= theta] for pool in pools]
-    if not all(len(pool) for pool in usable):
-        return None
-    floor = max(int(pool[:, 1].min()) for pool in usable)
-    taus = distinct(np.concatenate([pool[:, 1] for pool in usable]))
-    taus = taus[taus >= floor]
-    low, high = 0, len(taus) - 1
-    if _held(usable, int(taus[high])) < layers:
-        return None
-    while low < high:
-        middle = (low + high) // 2
-        if _held(usable, int(taus[middle])) >= layers:
-            high = middle
-        else:
-            low = middle + 1
-    return int(taus[low])
-
-
-def _held(pools: list[Ints], tau: int) -> int:
-    """Most layers the stages hold with chunks of at most `tau`."""
-    return sum(int(pool[pool[:, 1] <= tau, 0].max()) for pool in pools)
-
-
-def frontier(options: RowOptions) -> list[Breakpoint]:
-    """Breakpoints by falling theta; empty where no tails allow all layers.
+@dataclass(frozen=True)
+class Frontier:
+    """Of one mode: its breakpoints by falling tails, none where no way holds all layers; ns.
 
     Between breakpoints tau does not change, so any assignment has, for each pair of neighbours
     (theta_k, tau_k), either a tail above theta_k or a bottleneck of at least tau_k.
     """
-    pools = _pooled(options)
-    thetas = distinct(np.concatenate([pool[:, 2] for pool in pools]))
+
+    points: tuple[Breakpoint, ...]
+    total_ns: int
+    """The least sum of the chunks of all stages."""
+
+    def least(self, passes: int) -> int:
+        """What no step of the mode beats: min_k ((m v - 1) tau_k + theta_k) and the least sum of chunks."""
+        ends = [(passes - 1) * point.tau_ns + point.theta_ns for point in self.points]
+        return min(ends) + self.total_ns if ends else NEVER
+
+
+def frontier(options: RowOptions) -> tuple[Frontier, ...]:
+    """The frontier of each mode of a row."""
+    return tuple(_Ways(options, tables).frontier() for tables in options.tables)
+
+
+def row_bound(options: RowOptions, modes: Sequence[Frontier]) -> int | None:
+    """A lower bound of the row's step; None where no mode holds all layers."""
+    least = min((mode.least(options.passes) for mode in modes), default=NEVER)
+    return least if least < NEVER else None
+
+
+def pooled(modes: Sequence[Frontier]) -> list[Breakpoint]:
+    """Breakpoints by falling tails that hold whichever the mode."""
     found: list[Breakpoint] = []
-    index = len(thetas) - 1
-    while index >= 0:
-        tau = _least_bottleneck(pools, options.layers, int(thetas[index]))
-        if tau is None:
-            break
-        low, high = 0, index
-        while low < high:
-            middle = (low + high) // 2
-            if _least_bottleneck(pools, options.layers, int(thetas[middle])) == tau:
-                high = middle
-            else:
-                low = middle + 1
-        found.append(Breakpoint(int(thetas[low]), tau))
-        index = low - 1
+    for tau, theta in sorted({(point.tau_ns, point.theta_ns) for mode in modes for point in mode.points}):
+        if not found or theta < found[-1].theta_ns:
+            found.append(Breakpoint(theta, tau))
     return found
 
 
-def row_bound(options: RowOptions, points: list[Breakpoint]) -> int | None:
-    """A lower bound of the row's step: the best breakpoint, and every stage at its lightest.
+@dataclass(frozen=True)
+class _Ways:
+    """Ways through the stages of one mode that hold all layers, each stage starting where one before ends.
 
-    min_k ((m v - 1) tau_k + theta_k) + the least sum of chunks over stages that hold all layers.
+    Where all layers are alike, options start anywhere.
     """
-    if not points:
-        return None
-    least = min((options.passes - 1) * point.tau_ns + point.theta_ns for point in points)
-    return least + _least_sum(options)
 
+    options: RowOptions
+    tables: tuple[Ints, ...]
 
-def _least_sum(options: RowOptions) -> int:
-    """A lower bound of the sum of chunks: layers at the least cost a layer, and each stage's fixed part.
+    @cached_property
+    def every(self) -> Ints:
+        """The options of all stages."""
+        return np.concatenate(self.tables)
 
-    For each stage the cheapest line under its options: chunk >= alpha layers + beta_stage.
-    """
-    pools = _pooled(options)
-    alpha = min(
-        (int(pool[i, 1]) - int(pool[j, 1])) // (int(pool[i, 0]) - int(pool[j, 0]))
-        if pool[i, 0] > pool[j, 0]
-        else 0
-        for pool in pools
-        for i, j in [(int(pool[:, 0].argmax()), int(pool[:, 0].argmin()))]
-    )
-    alpha = max(alpha, 0)
-    betas = sum(int((pool[:, 1] - alpha * pool[:, 0]).min()) for pool in pools)
-    return alpha * options.layers + betas
+    @cached_property
+    def place(self) -> tuple[Ints, Ints, Ints]:
+        """Stage, start and layers of each option; from 0 on where it may start anywhere."""
+        stage = np.repeat(np.arange(len(self.tables)), [len(table) for table in self.tables])
+        start = self.every[:, 0] if self.options.contiguous else np.zeros_like(stage)
+        return stage, start, self.every[:, 1]
+
+    @cached_property
+    def before(self) -> Ints:
+        """The depth from which so many layers end at a depth, (depths, layers); one too deep for none."""
+        depths = np.arange(self.options.layers + 1)[:, None]
+        found: Ints = depths - np.arange(int(self.every[:, 1].max(initial=0)) + 1)[None, :]
+        return np.where(found < 0, self.options.layers + 1, found)
+
+    def _least(self, column: int, other: int, most: int, join: np.ufunc) -> int:
+        """The least `column` of all stages joined, of options with at most `most` in the column `other`."""
+        depths, layers = self.before.shape
+        some = self.every[:, other] <= most
+        starts = depths + 1 if self.options.contiguous else 1
+        cost = np.full((len(self.tables), starts, layers), FAR)
+        np.minimum.at(cost, tuple(part[some] for part in self.place), self.every[some, column])
+        start = self.before if self.options.contiguous else np.zeros_like(self.before)
+        reached = np.full(depths + 1, FAR)
+        reached[0] = 0
+        for stage in cost:
+            here = join(reached[self.before], stage[start, np.arange(layers)])
+            reached[:-1] = np.minimum(here.min(axis=1), FAR)
+        return int(reached[-2])
+
+    def _points(self) -> Iterator[Breakpoint]:
+        """For the longest tail the least bottleneck, for that the least tail; then with shorter tails."""
+        theta = FAR
+        while (tau := self._least(5, 6, theta, np.maximum)) < FAR:
+            theta = self._least(6, 5, tau, np.maximum)
+            yield Breakpoint(theta, tau)
+            theta -= 1
+
+    def frontier(self) -> Frontier:
+        """The breakpoints and the least sum."""
+        points = tuple(self._points())
+        return Frontier(points, self._least(5, 6, FAR, np.add) if points else FAR)

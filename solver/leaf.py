@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..inputs.record import dataclass
 from .engine import cp_model, new_solver
-from .frontier import Breakpoint, frontier, row_bound
+from .frontier import Frontier, frontier, pooled, row_bound
 from .options import Mode, RowOptions
 from .stage_limits import SHARES
 from .table import SHOWN_CHUNK, SHOWN_TAIL
@@ -46,11 +45,10 @@ class Leaf:
 
     options: RowOptions
     limit_ns: int
-    points: list[Breakpoint] = field(default_factory=list)
+    fronts: tuple[Frontier, ...] = ()
 
     def __post_init__(self) -> None:
-        if not self.points:
-            self.points = frontier(self.options)
+        self.fronts = self.fronts or frontier(self.options)
         self.model: CpModel = cp_model().CpModel()
         self.uses: list[list[list[IntVar]]] = []
         self._choices()
@@ -164,17 +162,27 @@ class Leaf:
 
     def _cuts(self) -> None:
         """Floors of each mode; the frontier: tails below a breakpoint force the next one's bottleneck."""
-        for mode, (slowest, step) in zip(self.modes, self.options.floors, strict=False):
-            self.model.add(self.bottleneck >= slowest).only_enforce_if(mode)
-            self.model.add(self.objective >= step).only_enforce_if(mode)
-        if not self.points:
+        for mode, floor in zip(self.modes, self.options.floors, strict=False):
+            self._floor(mode, *floor)
+        for mode, front in zip(self.modes, self.fronts, strict=True):
+            if front.points:
+                self._floor(mode, front.points[0].tau_ns, front.least(self.options.passes))
+            else:
+                self.model.add(mode == 0)
+        points = pooled(self.fronts)
+        if not points:
             return
-        self.model.add(self.bottleneck >= self.points[0].tau_ns)
-        self.model.add(self.tail >= self.points[-1].theta_ns)
-        for point, slower in zip(self.points, self.points[1:], strict=False):
+        self.model.add(self.bottleneck >= points[0].tau_ns)
+        self.model.add(self.tail >= points[-1].theta_ns)
+        for point, slower in zip(points, points[1:], strict=False):
             reached = self.model.new_bool_var(f"reached{point.theta_ns}")
             self.model.add(self.tail >= point.theta_ns).only_enforce_if(reached)
             self.model.add(self.bottleneck >= slower.tau_ns).only_enforce_if(~reached)
+
+    def _floor(self, mode: IntVar, slowest_ns: int, step_ns: int) -> None:
+        """What no plan of a mode beats."""
+        self.model.add(self.bottleneck >= slowest_ns).only_enforce_if(mode)
+        self.model.add(self.objective >= step_ns).only_enforce_if(mode)
 
     def solve(self, time_limit: float | None) -> LeafResult:
         """The best plan at or below the limit, then among equals the most headroom, then least mechanisms."""
@@ -194,7 +202,7 @@ class Leaf:
         if status == api.INFEASIBLE:
             return LeafResult(None, LARGEST, True, spent)
         if status not in (api.OPTIMAL, api.FEASIBLE):
-            return LeafResult(None, row_bound(self.options, self.points) or 0, False, spent)
+            return LeafResult(None, row_bound(self.options, self.fronts) or 0, False, spent)
         plan = self._extract(solver)
         if status == api.FEASIBLE:
             return LeafResult(plan, int(np.ceil(solver.best_objective_bound)), False, spent)

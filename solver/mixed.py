@@ -183,8 +183,8 @@ class MixedSearch:
     def _solve(self, entry: Row, options: RowOptions, bounds: ModeBounds) -> Row | None:
         """Keeps a fastest plan of an opened row; the row with a higher bound where none is near its own."""
         trial = min(self.limit_ns, entry.least + entry.least // NEAR)
-        near, points = bounds.within(options, trial), bounds.frontier(trial)
-        leaf = MixedLeaf(near, trial, points=points, shares=entry.shares)
+        near, fronts = bounds.within(options, trial)
+        leaf = MixedLeaf(near, trial, fronts, shares=entry.shares)
         result = leaf.fastest(None)
         self.tally.deterministic_time += result.deterministic_time
         if result.plan is None and trial < self.limit_ns:

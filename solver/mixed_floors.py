@@ -9,7 +9,7 @@ import numpy as np
 
 from ..costs.columns import Bools, Ints
 from ..inputs.record import dataclass
-from .frontier import Breakpoint
+from .frontier import Breakpoint, Frontier
 from .lower import NEVER
 from .mixed_modes import ModeCosts
 from .options import RowOptions
@@ -17,39 +17,22 @@ from .options import RowOptions
 
 @dataclass(frozen=True)
 class ModeBounds:
-    """For each mode of a row, in ns: the least bottleneck, what no step beats, a step that a plan reaches.
+    """For each mode of a row: its frontier within the limit, and a step that a plan reaches, ns.
 
-    `NEVER` stands where no plan is within the limit, as `upper` also where none is sure to be.
+    `NEVER` stands where no plan is sure to be within the limit.
     """
 
-    slowest: Ints
-    lower: Ints
+    fronts: tuple[Frontier, ...]
     upper: Ints
-    points: tuple[tuple[Breakpoint, ...], ...]
-    """Of each mode, within the limit: tails up to `theta_ns` need a bottleneck of at least `tau_ns`."""
+    lower: Ints
+    """What no step beats."""
 
-    def within(self, options: RowOptions, limit_ns: int) -> RowOptions:
-        """The modes of a row that may hold a plan within the limit, with their floors."""
-        kept = self._kept(limit_ns)
-        return replace(
-            options,
-            modes=tuple(options.modes[mode] for mode in kept),
-            tables=tuple(options.tables[mode] for mode in kept),
-            floors=tuple((int(self.slowest[mode]), int(self.lower[mode])) for mode in kept),
-        )
-
-    def frontier(self, limit_ns: int) -> list[Breakpoint]:
-        """Breakpoints by falling tails that hold for every mode within the limit."""
-        every = {(p.tau_ns, p.theta_ns) for mode in self._kept(limit_ns) for p in self.points[mode]}
-        found: list[Breakpoint] = []
-        for tau, theta in sorted(every):
-            if not found or theta < found[-1].theta_ns:
-                found.append(Breakpoint(theta, tau))
-        return found
-
-    def _kept(self, limit_ns: int) -> list[int]:
+    def within(self, options: RowOptions, limit_ns: int) -> tuple[RowOptions, tuple[Frontier, ...]]:
+        """The modes of a row that may hold a plan within the limit, and their frontiers."""
         kept: list[int] = np.flatnonzero(self.lower <= limit_ns).tolist()
-        return kept
+        modes = tuple(options.modes[mode] for mode in kept)
+        tables = tuple(options.tables[mode] for mode in kept)
+        return replace(options, modes=modes, tables=tables), tuple(self.fronts[mode] for mode in kept)
 
 
 def mode_bounds(options: RowOptions, stages_of_pools: tuple[int, ...], limit_ns: int) -> ModeBounds:
@@ -60,7 +43,7 @@ def mode_bounds(options: RowOptions, stages_of_pools: tuple[int, ...], limit_ns:
     """
     costs, more = ModeCosts.of(options, stages_of_pools), options.passes - 1
     modes = len(options.modes)
-    slowest, lower, upper = (np.full(modes, NEVER) for _ in range(3))
+    upper = np.full(modes, NEVER)
     points: list[list[Breakpoint]] = [[] for _ in range(modes)]
     longest = np.full(modes, costs.tails[-1])
     total = costs.least_sum(np.full(modes, limit_ns // max(more, 1)), longest)
@@ -69,13 +52,11 @@ def mode_bounds(options: RowOptions, stages_of_pools: tuple[int, ...], limit_ns:
     for alive, tau, theta in _breakpoints(costs, room):
         for mode in np.flatnonzero(alive).tolist():
             points[mode].append(Breakpoint(int(theta[mode]), int(tau[mode])))
-        apart = more * tau + theta
-        slowest = np.where(alive, np.minimum(slowest, tau), slowest)
-        lower = np.where(alive, np.minimum(lower, apart + total), lower)
         if costs.exact:
-            reached = apart + costs.least_sum(tau, theta)
+            reached = more * tau + theta + costs.least_sum(tau, theta)
             upper = np.where(alive, np.minimum(upper, reached), upper)
-    return ModeBounds(slowest, lower, upper, tuple(map(tuple, points)))
+    fronts = tuple(Frontier(tuple(some), least) for some, least in zip(points, total.tolist(), strict=True))
+    return ModeBounds(fronts, upper, np.array([front.least(options.passes) for front in fronts]))
 
 
 def _breakpoints(costs: ModeCosts, room: Ints) -> Iterator[tuple[Bools, Ints, Ints]]:

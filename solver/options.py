@@ -50,7 +50,7 @@ class RowOptions:
     node_cards: int
     host_capacity_kib: int
     floors: tuple[Floor, ...] = ()
-    """For each mode, where known: (slowest chunk, step) that no plan of it beats, ns."""
+    """For each mode, where communication is limited: (slowest chunk, step) that no plan of it beats, ns."""
     comm_share: int | None = None
     """Ten-thousandths of the step that shown communication may take."""
 
@@ -110,20 +110,19 @@ def row_options(
         found = list(_alike(table, limit_ns, known) if alike else _free(table, limit_ns))
     if not found:
         return None
-    modes, tables, floors = zip(*found, strict=True)
+    modes, tables = zip(*found, strict=True)
+    floors = () if share is None else tuple(_shown_floor(table, each) for each in tables)
     capacity = host_capacity_kib(coefficients.request) if offloads else 2**60
     return RowOptions(modes, tables, passes, layers, contiguous, stages, cards, capacity, floors, share)
 
 
-def _every(table: RowTable, limit_ns: int) -> Iterator[tuple[Mode, tuple[Ints, ...], Floor]]:
+def _every(table: RowTable, limit_ns: int) -> Iterator[tuple[Mode, tuple[Ints, ...]]]:
     """Every mode with every option within the limit: a slower one may show less of its communication."""
     passes = int(table.coefficients.passes[table.row])
     for mode, (stages,) in mode_tables([table], _longest(table, limit_ns)):
         kept = tuple(options[options[:, 5] * passes + options[:, 6] <= limit_ns] for options in stages)
-        if all(len(options) for options in kept):
-            floor = _shown_floor(table, kept)
-            if floor[1] <= limit_ns:
-                yield mode, kept, floor
+        if all(len(options) for options in kept) and _shown_floor(table, kept)[1] <= limit_ns:
+            yield mode, kept
 
 
 def _shown_floor(table: RowTable, stages: tuple[Ints, ...]) -> Floor:
@@ -173,11 +172,11 @@ def free_tables(table: RowTable, longest: int) -> list[Ints]:
     for stage in range(table.stages):
         spans = table.spans(*_where(table, stage, longest))
         weighed = table.weighed(table.free_picks(stage, spans, every))
-        found.append(table.options(stage, weighed, np.arange(len(weighed.picks))))
+        found += table.options(np.array([stage]), weighed, np.ones((1, 1), dtype=np.bool_))
     return found
 
 
-def _free(table: RowTable, limit_ns: int) -> Iterator[tuple[Mode, tuple[Ints, ...], Floor]]:
+def _free(table: RowTable, limit_ns: int) -> Iterator[tuple[Mode, tuple[Ints, ...]]]:
     """The one mode of a backend that leaves each layer free."""
     words, passes = _words(table), int(table.coefficients.passes[table.row])
     if not words:
@@ -187,12 +186,10 @@ def _free(table: RowTable, limit_ns: int) -> Iterator[tuple[Mode, tuple[Ints, ..
         options = options[options[:, 5] * passes + options[:, 6] <= limit_ns]
         found.append(undominated(options) if len(options) else options)
     if all(len(options) for options in found):
-        yield Mode("free", None, "none" not in words), tuple(found), (0, 0)
+        yield Mode("free", None, "none" not in words), tuple(found)
 
 
-def _alike(
-    table: RowTable, limit_ns: int, known: Level | None
-) -> Iterator[tuple[Mode, tuple[Ints, ...], Floor]]:
+def _alike(table: RowTable, limit_ns: int, known: Level | None) -> Iterator[tuple[Mode, tuple[Ints, ...]]]:
     """Modes of a backend whose stages all recompute alike: one for each word, one for each number of layers.
 
     A larger number costs more on every stage, so it is kept only where it lets other spans fit.
@@ -215,7 +212,7 @@ def _alike(
         if not all(spans) or (word == FULL and spans == before):
             continue
         before = spans if word == FULL else []
-        yield _mode(word, number), tuple(tables), (int(found.floor[index]) + 1, int(found.lower[index]))
+        yield _mode(word, number), tuple(tables)
 
 
 def stage_tables(table: RowTable, word: int, number: int, longest: int) -> list[Ints]:
@@ -224,27 +221,28 @@ def stage_tables(table: RowTable, word: int, number: int, longest: int) -> list[
     several = table.prefix.shape[1] > 1
     spans = table.spans(range(layers) if several else range(1), _lengths(table, longest))
     weighed = table.weighed(table.picks(spans, word, number))
-    found = []
-    for stage in range(table.stages):
-        starts, lengths = _where(table, stage, longest)
-        inside = (spans[:, 0] >= starts.start) & (spans[:, 0] < starts.stop)
-        if stage == table.stages - 1 and several:
-            inside &= spans.sum(axis=1) == layers
-        found.append(table.options(stage, weighed, np.flatnonzero(inside)))
-    return found
+    stages = np.arange(table.stages)
+    inside = np.ones((len(stages), len(spans)), dtype=np.bool_)
+    if several:
+        starts = [_where(table, stage, longest)[0] for stage in stages.tolist()]
+        first, end = (np.array([getattr(part, edge) for part in starts]) for edge in ("start", "stop"))
+        inside = (spans[:, 0] >= first[:, None]) & (spans[:, 0] < end[:, None])
+        inside[-1] &= spans.sum(axis=1) == layers
+    return table.options(stages, weighed, inside)
 
 
 def _joined(tables: list[Ints], layers: int) -> list[Ints]:
     """Options that lie on a way through all stages, each starting where one before ends."""
     for forward in (True, False):
-        edge = {0} if forward else {layers}
-        order = range(len(tables)) if forward else reversed(range(len(tables)))
-        for stage in order:
-            ends = tables[stage][:, 0] + tables[stage][:, 1]
-            here, there = (tables[stage][:, 0], ends) if forward else (ends, tables[stage][:, 0])
-            kept = np.isin(here, list(edge))
+        edge = np.zeros(layers + 1, dtype=np.bool_)
+        edge[0 if forward else layers] = True
+        for stage in range(len(tables)) if forward else reversed(range(len(tables))):
+            start, end = tables[stage][:, 0], tables[stage][:, 0] + tables[stage][:, 1]
+            here, there = (start, end) if forward else (end, start)
+            kept = edge[here]
             tables[stage] = tables[stage][kept]
-            edge = set(there[kept].tolist())
+            edge = np.zeros_like(edge)
+            edge[there[kept]] = True
     return tables
 
 

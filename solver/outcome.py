@@ -8,7 +8,6 @@ from ..inputs.record import dataclass
 from ..models.strategy import Strategy
 from .coefficients import Coefficients
 from .level import Level
-from .lower import NEVER
 
 
 @dataclass
@@ -79,11 +78,6 @@ class Entry:
     part: Coefficients
     row: int
     level: Level | None
-
-    @property
-    def upper(self) -> int:
-        """The step of the best plan of the row that is known, ns; `NEVER` where none is."""
-        return NEVER if self.level is None else int(self.level.upper.min(initial=NEVER))
 
     @property
     def key(self) -> tuple[int, ...]:

@@ -31,7 +31,7 @@ from .uniform import uniform
 from .watch import is_over, tell
 
 LOOSE = 0.02
-"""Part of the limit by which the bound of the most promising row must lie below it to be solved at once."""
+"""Part of the limit by which the least bound of rows must lie below it for that row to be solved at once."""
 
 TRIED, TRY_SECONDS = 3, 0.05
 """Rows solved at once for a plan that keeps limits on stages, and deterministic seconds for each."""
@@ -184,14 +184,13 @@ class Search:
         return opened
 
     def _sooner(self, entries: list[Entry]) -> list[Entry]:
-        """The entries, without the one that promises most where its bound leaves much open: it is solved.
+        """The entries, without the one of least bound where that leaves much open: it is solved.
 
         Its plan lowers the limit for all rows to come; one row of a search is solved so.
         """
-        known = [entry for entry in entries if entry.upper < NEVER and entry.bound <= self.limit_ns]
-        if self.tally.leaves or not known:
+        if self.tally.leaves or self.leader is None or not entries:
             return entries
-        first = min(known, key=lambda entry: (entry.upper, entry.bound, entry.key))
+        first = min(entries, key=lambda entry: (entry.bound, entry.key))
         if self.limit_ns - first.bound < self.limit_ns * LOOSE:
             return entries
         self.ending.limit_ns = self.limit_ns

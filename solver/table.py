@@ -75,11 +75,11 @@ class RowTable:
             total += counts["offloaded"] @ part["offloaded"][self.row]
         return total
 
-    def _ends(self, part: dict[str, Ints], stage: int) -> int:
-        """Fixed, first and last coefficients of a stage in a sum."""
-        total = int(part["fixed"][self.row])
-        total += int(part["first"][self.row]) if stage == 0 else 0
-        return total + (int(part["last"][self.row]) if stage == self.stages - 1 else 0)
+    def _ends(self, part: dict[str, Ints], stages: Ints) -> Ints:
+        """Fixed, first and last coefficients of stages in a sum."""
+        fixed, first, last = (int(part[piece][self.row]) for piece in ("fixed", "first", "last"))
+        found: Ints = fixed + first * (stages == 0) + last * (stages == self.stages - 1)
+        return found
 
     def _counts(self, picks: Ints) -> dict[str, Ints]:
         """Counts by kind of picks (start, layers, full, selective, offloaded)."""
@@ -102,7 +102,7 @@ class RowTable:
         counts, c, v = self._counts(picks), self.coefficients, self.chunks
         moments = [
             (self._inner(total.stage, counts, v), self._inner(total.flight, counts, 1), total)
-            for total in c.memory.values()
+            for total in c.binding
         ]
         return Weighed(
             picks,
@@ -129,41 +129,44 @@ class RowTable:
         each, once = c.communication
         return self._inner(each.stage, counts, 1), self._inner(once.stage, counts, v)
 
-    def options(self, stage: int, weighed: Weighed, some: Ints) -> Ints:
-        """Options among `some` picks that fit the card of a stage; columns as FIELDS."""
-        c = self.coefficients
-        spare = np.min([self._spare(stage, moment, some) for moment in weighed.moments], axis=0)
-        fits = (spare >= 0) & self._carried(stage, weighed, some)
-        kept = some[fits]
-        columns = [
-            weighed.picks[kept],
-            weighed.chunk[kept] + self._ends(c.chunk.stage, stage),
-            weighed.tail[kept] + self._ends(c.tail.stage, stage),
-            weighed.host[kept] + self._ends(c.host.stage, stage),
-            spare[fits],
-        ]
-        if weighed.shown is not None:
-            parts = zip(weighed.shown, c.communication, strict=True)
-            columns += [values[kept] + self._ends(total.stage, stage) for values, total in parts]
-        found: Ints = np.column_stack(columns)
-        return found
+    def options(self, stages: Ints, weighed: Weighed, some: Bools) -> list[Ints]:
+        """Options of each of `stages` that fit its card, among its picks `some` (stages, picks).
 
-    def _carried(self, stage: int, weighed: Weighed, some: Ints) -> Bools:
-        """Options whose traffic the uplinks of a machine may carry."""
+        Columns as FIELDS.
+        """
+        c = self.coefficients
+        spare = self._spare(stages, weighed)
+        place, kept = np.nonzero(some & (spare >= 0) & self._carried(stages, weighed))
+        sums = [(weighed.chunk, c.chunk), (weighed.tail, c.tail), (weighed.host, c.host)]
+        parts = [values[kept] + self._ends(total.stage, stages)[place] for values, total in sums]
+        columns = [weighed.picks[kept], *parts, spare[place, kept]]
+        if weighed.shown is not None:
+            shown = zip(weighed.shown, c.communication, strict=True)
+            columns += [values[kept] + self._ends(total.stage, stages)[place] for values, total in shown]
+        return np.split(np.column_stack(columns), np.searchsorted(place, np.arange(1, len(stages))))
+
+    def _carried(self, stages: Ints, weighed: Weighed) -> Bools:
+        """Picks whose traffic the uplinks of a machine may carry, (stages, picks) or all."""
         most = self.coefficients.request.limits.max_uplink_bytes_per_step
         if weighed.sent is None or most is None:
-            return np.ones(len(some), dtype=np.bool_)
+            return np.ones(1, dtype=np.bool_)
         each, once = self.coefficients.uplink
-        ends = int(self.coefficients.passes[self.row]) * self._ends(each.stage, stage)
-        found: Bools = weighed.sent[some] + ends + self._ends(once.stage, stage) <= most
+        ends = int(self.coefficients.passes[self.row]) * self._ends(each.stage, stages)
+        found: Bools = weighed.sent + (ends + self._ends(once.stage, stages))[:, None] <= most
         return found
 
-    def _spare(self, stage: int, moment: tuple[Ints, Ints, Sum], some: Ints) -> Ints:
-        """KiB of the card left at one moment."""
+    def _spare(self, stages: Ints, weighed: Weighed) -> Ints:
+        """KiB of the card left at the fullest moment, (stages, picks)."""
+        spare: Ints = np.minimum.reduce([self._left(stages, moment) for moment in weighed.moments])
+        return spare
+
+    def _left(self, stages: Ints, moment: tuple[Ints, Ints, Sum]) -> Ints:
+        """KiB of the card left at one moment, (stages, picks)."""
         stay, flying, total = moment
-        in_flight = int(self.coefficients.in_flight[self.row, stage])
-        fixed = self._ends(total.stage, stage) + in_flight * self._ends(total.flight, stage)
-        left: Ints = capacity_kib(self.coefficients.request) - fixed - stay[some] - in_flight * flying[some]
+        in_flight = self.coefficients.in_flight[self.row, stages]
+        fixed = self._ends(total.stage, stages) + in_flight * self._ends(total.flight, stages)
+        room = (capacity_kib(self.coefficients.request) - fixed)[:, None]
+        left: Ints = room - stay - in_flight[:, None] * flying
         return left
 
     def spans(self, starts: range, lengths: range) -> Ints:
@@ -220,10 +223,10 @@ class RowTable:
 
     def _fewest_full(self, stage: int, picks: Ints) -> Ints:
         """Fully recomputed layers that picks without any need to fit every moment; 2^40 where none helps."""
-        fewest, every = np.zeros(len(picks), dtype=np.int64), np.arange(len(picks))
+        fewest = np.zeros(len(picks), dtype=np.int64)
         in_flight = int(self.coefficients.in_flight[self.row, stage])
         for moment in self.weighed(picks).moments:
-            lacking = np.maximum(-self._spare(stage, moment, every), 0)
+            lacking = np.maximum(-self._left(np.array([stage]), moment)[0], 0)
             relief = -in_flight * int(moment[2].flight["full"][self.row, 0])
             needed = -(-lacking // relief) if relief > 0 else np.where(lacking > 0, 2**40, 0)
             fewest = np.maximum(fewest, needed)

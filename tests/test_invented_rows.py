@@ -199,11 +199,10 @@ def claims(one: Invented, least: int | None) -> list[str]:
             wrong.append("the row is called slower than its optimum")
     for limit in (FAR,) if least is None else (FAR, least):
         options = row_options(known, 0, limit)
-        points = frontier(options) if options else []
-        plan = Leaf(options, limit).solve(None).plan if options and points else None
+        plan = Leaf(options, limit).solve(None).plan if options else None
         if (plan.step_ns if plan else None) != least:
             wrong.append(f"the leaf within {limit} finds {plan}")
-        if options and least is not None and (row_bound(options, points) or 0) > least:
+        if options and least is not None and (row_bound(options, frontier(options)) or 0) > least:
             wrong.append(f"the frontier bound within {limit} is too high")
     return wrong
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from itertools import product
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise, product
 from random import Random
 from typing import Any
 
@@ -56,10 +58,7 @@ def enumerated(options: RowOptions) -> int | None:
     best: int | None = None
     for tables in options.tables:
         for picked in product(*(table.tolist() for table in tables)):
-            if sum(stage[1] for stage in picked) != options.layers:
-                continue
-            starts = [sum(stage[1] for stage in picked[:k]) for k in range(len(picked))]
-            if options.contiguous and starts != [stage[0] for stage in picked]:
+            if not _holds_all(options, picked):
                 continue
             blocks = [
                 sum(stage[7] for stage in picked[k : k + options.node_stages])
@@ -70,6 +69,13 @@ def enumerated(options: RowOptions) -> int | None:
             step = _step(options.passes, picked)
             best = step if best is None or step < best else best
     return best
+
+
+def _holds_all(options: RowOptions, picked: Sequence[Sequence[int]]) -> bool:
+    """Whether the stages hold all layers, each from where the one before ends where they tell their start."""
+    starts = [sum(stage[1] for stage in picked[:k]) for k in range(len(picked) + 1)]
+    placed = not options.contiguous or starts[:-1] == [stage[0] for stage in picked]
+    return placed and starts[-1] == options.layers
 
 
 def _step(passes: int, picked: tuple[list[int], ...]) -> int:
@@ -238,12 +244,11 @@ def test_a_leaf_equals_plain_loops(seed: int) -> None:
     options = random_row(Random(seed))
     least = enumerated(options)
     result = solved(options)
-    points = frontier(options)
 
     assert (result.plan.step_ns if result.plan else None) == least
     assert result.proved
     if least is not None:
-        bound = row_bound(options, points)
+        bound = row_bound(options, frontier(options))
         assert bound is not None and bound <= least == result.bound_ns
         assert solved(options, least).plan is not None
         assert solved(options, least - 1).plan is None
@@ -253,19 +258,43 @@ def test_a_leaf_equals_plain_loops(seed: int) -> None:
 def test_every_assignment_obeys_the_frontier(seed: int) -> None:
     """Any assignment has at least the first bottleneck and the last tail, and at each step one of both."""
     options = random_row(Random(seed))
-    points = frontier(options)
-    assert all(
-        a.theta_ns > b.theta_ns and a.tau_ns < b.tau_ns for a, b in zip(points, points[1:], strict=False)
-    )
-    for tables in options.tables:
+    for tables, front in zip(options.tables, frontier(options), strict=True):
+        points = front.points
+        assert all(a.theta_ns > b.theta_ns and a.tau_ns < b.tau_ns for a, b in pairwise(points))
         for picked in product(*(table.tolist() for table in tables)):
-            if sum(stage[1] for stage in picked) != options.layers:
+            if not _holds_all(options, picked):
                 continue
             tail, bottleneck = (max(stage[column] for stage in picked) for column in (6, 5))
+            assert sum(stage[5] for stage in picked) >= front.total_ns
             assert bottleneck >= points[0].tau_ns
             assert tail >= points[-1].theta_ns
-            for point, slower in zip(points, points[1:], strict=False):
+            for point, slower in pairwise(points):
                 assert tail >= point.theta_ns or bottleneck >= slower.tau_ns
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_every_breakpoint_is_reached(seed: int) -> None:
+    """Of each mode some way has a breakpoint's bottleneck and tail, some way the least sum."""
+    options = random_row(Random(seed))
+    for tables, front in zip(options.tables, frontier(options), strict=True):
+        every = product(*(table.tolist() for table in tables))
+        ways = [picked for picked in every if _holds_all(options, picked)]
+        ends = [(max(stage[6] for stage in way), max(stage[5] for stage in way)) for way in ways]
+        assert {(point.theta_ns, point.tau_ns) for point in front.points} <= set(ends)
+        assert bool(front.points) == bool(ways)
+        assert not ways or front.total_ns == min(sum(stage[5] for stage in way) for way in ways)
+
+
+@pytest.mark.parametrize("kept", [slice(1, None), slice(-1)])
+def test_a_dropped_breakpoint_is_noticed(kept: slice) -> None:
+    """A frontier without its first or last breakpoint cuts off the best plan of some rows."""
+    wrong = 0
+    for seed in range(100):
+        options = random_row(Random(seed))
+        fronts = [replace(front, points=front.points[kept] or front.points) for front in frontier(options)]
+        plan = Leaf(options, FAR, tuple(fronts)).solve(None).plan
+        wrong += (plan.step_ns if plan else None) != enumerated(options)
+    assert wrong >= 10
 
 
 def test_random_rows_are_of_use() -> None:
@@ -275,7 +304,7 @@ def test_random_rows_are_of_use() -> None:
     free = [enumerated(row(*map(list, _lists(options)), **_kept(options))) for options in drawn]
 
     assert sum(step is None for step in steps) >= 5
-    assert sum(len(frontier(options)) > 1 for options in drawn) >= 30
+    assert sum(any(len(front.points) > 1 for front in frontier(options)) for options in drawn) >= 30
     assert sum(step is not None and step != loose for step, loose in zip(steps, free, strict=True)) >= 5
 
 

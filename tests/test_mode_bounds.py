@@ -11,6 +11,7 @@ import pytest
 
 from shardwise.costs.columns import Ints
 from shardwise.solver import mixed_modes
+from shardwise.solver.frontier import pooled
 from shardwise.solver.lower import NEVER
 from shardwise.solver.mixed_floors import mode_bounds
 from shardwise.solver.mixed_leaf import MixedLeaf
@@ -71,7 +72,7 @@ def test_bounds_enclose_the_least_step_of_every_mode(seed: int) -> None:
             if step <= limit:
                 assert bounds.lower[mode] <= step <= bounds.upper[mode]
             assert bounds.upper[mode] >= step
-        kept = bounds.within(options, limit)
+        kept, _ = bounds.within(options, limit)
         assert {m for m, step in zip(options.modes, steps, strict=True) if step <= limit} <= set(kept.modes)
 
 
@@ -81,15 +82,16 @@ def test_frontiers_cut_no_plan(seed: int) -> None:
     options, shares = drawn(seed)
     limit = max((s for m in range(len(options.modes)) if (s := least(options, m, shares)) < NEVER), default=0)
     bounds = mode_bounds(options, shares, limit)
-    points = bounds.frontier(limit)
-    for mode in range(len(options.modes)):
+    for mode, front in enumerate(bounds.fronts):
         for chunks, tails in plans(options, mode, shares):
-            if (options.passes - 1) * max(chunks) + sum(chunks) + max(tails) > limit:
+            step = (options.passes - 1) * max(chunks) + sum(chunks) + max(tails)
+            if step > limit:
                 continue
-            assert max(chunks) >= bounds.slowest[mode]
-            assert max(chunks) >= points[0].tau_ns and max(tails) >= points[-1].theta_ns
-            for point, slower in itertools.pairwise(points):
-                assert max(tails) >= point.theta_ns or max(chunks) >= slower.tau_ns
+            assert step >= front.least(options.passes)
+            for points in (front.points, pooled(bounds.fronts)):
+                assert max(chunks) >= points[0].tau_ns and max(tails) >= points[-1].theta_ns
+                for point, slower in itertools.pairwise(points):
+                    assert max(tails) >= point.theta_ns or max(chunks) >= slower.tau_ns
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -135,10 +137,8 @@ def test_the_leaf_finds_the_least_step(seed: int) -> None:
     options, shares = drawn(seed, pools=2 + seed % 2)
     step = min(least(options, mode, shares) for mode in range(len(options.modes)))
     bounds = mode_bounds(options, shares, FAR)
-    near = bounds.within(options, FAR)
-    found = (
-        MixedLeaf(near, FAR, points=bounds.frontier(FAR), shares=shares).fastest(None) if near.modes else None
-    )
+    near, fronts = bounds.within(options, FAR)
+    found = MixedLeaf(near, FAR, fronts, shares=shares).fastest(None) if near.modes else None
     plan = found.plan if found else None
 
     assert (plan.step_ns if plan else NEVER) == step
