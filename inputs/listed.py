@@ -23,8 +23,11 @@ class Listed:
         form, made = _form(cast("Any", cls)), object.__new__(cls)
         held = made.__dict__
         held.update(form.defaults)
+        held.update(entry)
         for name, value in entry.items():
-            held[name] = value if name in form.whole else told(value, name in form.numbers)
+            number = name in form.numbers
+            if number or (isinstance(value, list | dict) and name not in form.whole):
+                held[name] = told(value, number)
         if len(held) < len(form.names) or not form.names.issuperset(entry):
             raise TypeError(f"{cls.__name__}: other fields than it has, or too few: {sorted(entry)}")
         return made

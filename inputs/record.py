@@ -2,8 +2,8 @@
 
 Python 3.11 writes the source of up to seven methods for each data class and compiles them as the class is
 made: 0.6 ms of CPU a class, of which a plan loads eighty. Here the standard library only gathers the fields
-(0.04 ms), so that its `fields` and `replace` work; ``__init__`` is compiled when the first object is made,
-and the other methods are the same few functions for all classes.
+(0.04 ms), so that its `fields` and `replace` work; ``__init__`` is compiled when a few objects are made, and
+the other methods are the same few functions for all classes.
 
 >>> @dataclass(frozen=True)
 ... class Card:
@@ -16,7 +16,7 @@ and the other methods are the same few functions for all classes.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 __all__ = ["dataclass"]
@@ -36,11 +36,44 @@ def _light(kind: Kind | None = None, /, *, frozen: bool = False, kw_only: bool =
     return made
 
 
-def _first(self: Any, *given: Any, **named: Any) -> None:
-    """Makes the first object of a class, and the ``__init__`` of all later ones."""
+FEW = 6
+"""Objects of a class that cost less than to compile an ``__init__``."""
+
+
+def _first(self: Any, /, *given: Any, **named: Any) -> None:
+    """Makes the first objects of a class, and after `FEW` of them the ``__init__`` of all later ones."""
     kind = type(self)
-    kind.__init__ = _compiled(kind)
-    kind.__init__(self, *given, **named)
+    before = vars(kind).get("__made__", 0)
+    if before == FEW:
+        kind.__init__ = _compiled(kind)
+        kind.__init__(self, *given, **named)
+        return
+    kind.__made__ = before + 1
+    self.__dict__.update(_bound(dataclasses.fields(kind), given, named))
+    if hasattr(kind, "__post_init__"):
+        self.__post_init__()
+
+
+def _bound(
+    own: Iterable[dataclasses.Field[Any]], given: Iterable[Any], named: dict[str, Any]
+) -> dict[str, Any]:
+    """The values of fields that are given by place and by name, and of the others what they start with."""
+    told = [*given]
+    left, found = dict(named), {}
+    for field in own:
+        if field.init and not field.kw_only and told:
+            found[field.name] = told.pop(0)
+        elif field.init and field.name in left:
+            found[field.name] = left.pop(field.name)
+        elif field.default_factory is not dataclasses.MISSING:
+            found[field.name] = field.default_factory()
+        elif field.init and field.default is dataclasses.MISSING:
+            raise TypeError(f"{field.name} is missing")
+        elif field.init:
+            found[field.name] = field.default
+    if told or left:
+        raise TypeError(f"{told or sorted(left)} is one value too many")
+    return found
 
 
 _MADE = object()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from itertools import product
 
 import numpy as np
 
@@ -39,6 +38,10 @@ VARIANT = (
 )
 
 
+Part = tuple[tuple[int, ...], ...]
+"""A table to be crossed with others, as rows of numbers."""
+
+
 class CoreTables:
     """Schedules and variants of the cores of some software; what a degree does not change is found once."""
 
@@ -49,6 +52,9 @@ class CoreTables:
         self.offloads = tuple(offloads(request, software.backend))
         self._schedules: dict[tuple[int, ...], Ints] = {}
         self._variants: dict[tuple[int, int, bool, bool, bool], Ints] = {}
+        self._splits: dict[tuple[int, int], Part] = {}
+        self._batches: dict[tuple[int, Coded], Part] = {}
+        self._chunks: dict[int, Part] = {}
 
     def schedules(self, core: Core, usual: Coded) -> Ints:
         """Columns `SCHEDULE`, context ranks exchanging as `usual`; experts make no difference."""
@@ -59,15 +65,14 @@ class CoreTables:
 
     def _scheduled(self, core: Core, usual: Coded) -> Ints:
         """Chunks need rounds of whole pipelines; 8-bit arithmetic needs multiples of its unit of tokens."""
-        parts = (
-            tuple(
-                (split, beside)
-                for split in sequence_parallel(self.request, self.known, core)
-                for beside in tensor_overlapping(self.request, self.software, core.tensor, split)
-            ),
-            tuple((*batch, *usual) for batch in batches(self.request, core)),
-            tuple((value,) for value in chunks(self.request, self.known, core)),
-        )
+        tensor, context, data, pipeline = core.tensor, core.context, core.data, core.pipeline
+        if (tensor, context) not in self._splits:
+            self._splits[tensor, context] = self._split(core)
+        if (data, usual) not in self._batches:
+            self._batches[data, usual] = tuple((*batch, *usual) for batch in batches(self.request, core))
+        if pipeline not in self._chunks:
+            self._chunks[pipeline] = tuple((value,) for value in chunks(self.request, self.known, core))
+        parts = self._splits[tensor, context], self._batches[data, usual], self._chunks[pipeline]
         found = _in_rounds(parts, core.pipeline)
         if self.unit > 1:
             split = core.context * np.where(
@@ -76,6 +81,14 @@ class CoreTables:
             tokens = found[:, SCHEDULE.index("micro_batch_size")] * self.request.training.sequence_length
             found = found[tokens % (split * self.unit) == 0]
         return _held(self.request, self.known, SCHEDULE, found)
+
+    def _split(self, core: Core) -> Part:
+        """Whether tensor ranks split the sequence, and whether they overlap."""
+        return tuple(
+            (split, beside)
+            for split in sequence_parallel(self.request, self.known, core)
+            for beside in tensor_overlapping(self.request, self.software, core.tensor, split)
+        )
 
     def variants(self, core: Core) -> Ints:
         """Columns `VARIANT`, offload from its least ZeRO stage on; no degree of tensors matters."""
@@ -99,12 +112,8 @@ def _held(request: Request, known: Backend, columns: tuple[str, ...], table: Int
     return table
 
 
-Parts = tuple[tuple[tuple[int, ...], ...], ...]
-"""Tables to be crossed, as rows of numbers."""
-
-
 @lru_cache(maxsize=1024)
-def _in_rounds(parts: Parts, pipeline: int) -> Ints:
+def _in_rounds(parts: tuple[Part, ...], pipeline: int) -> Ints:
     """Schedules whose chunks go in rounds of whole pipelines; many cores have the same."""
     found = _crossed(parts, len(SCHEDULE))
     steps, chunked = (SCHEDULE.index(name) for name in ("gradient_accumulation_steps", "virtual_pipeline"))
@@ -113,7 +122,7 @@ def _in_rounds(parts: Parts, pipeline: int) -> Ints:
 
 
 @lru_cache(maxsize=1024)
-def _offloaded(parts: Parts) -> Ints:
+def _offloaded(parts: tuple[Part, ...]) -> Ints:
     """Variants whose ZeRO stage is at least that from which their states are offloaded.
 
     Weights that leave the card have no second copy on it.
@@ -126,7 +135,9 @@ def _offloaded(parts: Parts) -> Ints:
     return np.delete(found[kept], least, axis=1)
 
 
-def _crossed(parts: Parts, width: int) -> Ints:
+def _crossed(parts: tuple[Part, ...], width: int) -> Ints:
     """The product of tables as one table of `width` columns."""
-    rows = [sum(picked, ()) for picked in product(*parts)]
+    rows: list[tuple[int, ...]] = [()]
+    for part in parts:
+        rows = [(*row, *more) for row in rows for more in part]
     return np.array(rows, dtype=np.int64).reshape(-1, width)

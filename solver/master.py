@@ -27,15 +27,16 @@ class Number:
 class Master:
     """Chooses the row of least bound whose knobs obey the rules.
 
-    Each knob is an integer variable tied to the chosen row; a rule is stated on knobs, so a row that
-    breaks it can never be chosen; a cut raises the bound of one row, or forbids it.
+    Each knob that a rule names is an integer variable tied to the chosen row; a rule is stated on knobs, so a
+    row that breaks it can never be chosen; a cut raises the bound of one row, or forbids it.
     """
 
     def __init__(self, strategies: Strategies, bounds: Sequence[int], rules: Sequence[Rule]) -> None:
         self.model = cp_model().CpModel()
         self.rows = [self.model.new_bool_var(f"row{i}") for i in range(len(bounds))]
         self.model.add_exactly_one(self.rows)
-        self.knobs = {name: self._knob(name, getattr(strategies, name).tolist()) for name in KNOBS}
+        named = [name for name in KNOBS if any(name in rule.text for rule in rules)]
+        self.knobs = {name: self._knob(name, getattr(strategies, name).tolist()) for name in named}
         self.bounds = list(bounds)
         self.step = self.model.new_int_var(0, LONGEST_NS, "step")
         for row, bound in zip(self.rows, bounds, strict=True):

@@ -147,7 +147,8 @@ class Search:
         if len(more.kind):
             self.bounds, self.large = shape_bounds(self.request, more), TooLarge(more)
             opened += self._by_bound(more, at_once(self.bounds.least))
-        near = self._refined([entry for entry in opened if entry.bound <= self.limit_ns])
+        near = [entry for entry in opened if entry.bound <= self.limit_ns]
+        near = self._refined(near) if len(near) > 1 else near
         self.tally.bound += len(opened) - len(near)
         return sorted(near, key=lambda entry: (entry.bound, entry.key))
 

@@ -105,6 +105,6 @@ def test_wrong_arguments_are_type_errors(dataclass: Make, given: Any, named: Any
     """Missing, too many, twice or unknown, for the first object and for later ones."""
     fixed = classes(dataclass)[0]
 
-    for _ in range(2):
+    for _ in range(record.FEW + 2):
         with pytest.raises(TypeError):
             fixed(*given, **named)
