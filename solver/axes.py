@@ -15,7 +15,6 @@ from ..models.strategy import PLACES, RANK_ORDERS, Place
 from ..models.transformer import Transformer
 from ..plans import Request
 from .drives import drives_hold
-from .exchanges import offered
 from .grids import Experts
 from .overlapping import overlapping
 from .software import Software
@@ -60,7 +59,7 @@ def cores(request: Request, known: Backend) -> Iterator[Core]:
         if world % t or (t > 1 and not _cuts(known, model, t)):
             continue
         for c in _axis(known, "context_parallel", divisors_of(world // t), choose.context_parallel):
-            if (c > 1 and sequence % (2 * c)) or not offered(request, known, t, c):
+            if c > 1 and sequence % (2 * c):
                 continue
             stages = [p for p in divisors_of(world // t // c) if p <= model.layers]
             for p in _axis(known, "pipeline_parallel", stages, choose.pipeline_parallel):

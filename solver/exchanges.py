@@ -60,8 +60,8 @@ def offered(request: Request, known: Backend, tensor: int, context: int) -> list
     usual = USUAL[known.name]
     if not (request.choose.context_parallel_kind or request.choose.ulysses_group_size):
         first = [one for one in legal if one.kind in ("none", usual)]
-        free = [one for one in legal if one not in first and _free(request, one, tensor, context)]
-        legal = first + (free if not first or _long(request) else [])
+        others = [one for one in legal if one not in first] if not first or _long(request) else []
+        legal = first + [one for one in others if _free(request, one, tensor, context)]
     legal.sort(key=lambda one: one.kind != usual)
     return [(code("context_parallel_kind", one.kind), one.ulysses_group_size) for one in legal]
 

@@ -214,9 +214,10 @@ class _Shapes:
             cuts = core.tensor, core.expert_tensor
             if cuts not in aligned:
                 aligned[cuts] = precision not in EIGHT_BIT or not misaligned(model, precision, *cuts)
-            if not aligned[cuts]:
+            exchanges = self._exchanges(software.backend, core)
+            if not aligned[cuts] or not exchanges:
                 continue
-            schedules = tables.schedules(core, self._exchanges(software.backend, core)[0])
+            schedules = tables.schedules(core, exchanges[0])
             kind = self._kind(tables.variants(core))
             if len(schedules) and kind is not None:
                 yield core, schedules, kind
