@@ -48,6 +48,22 @@ def _without_pandas(name: str) -> Any:
     return import_module(name)
 
 
+@cache
+def _light() -> Any:
+    """A `CpModel` without the old spellings of its methods, which took 0.3 ms of CPU a model."""
+
+    class Light(cp_model().CpModel):  # type: ignore[misc]
+        def _add_pre_pep8_methods(self) -> None:
+            pass
+
+    return Light
+
+
+def new_model() -> Any:
+    """An empty model."""
+    return _light()()
+
+
 def new_solver(time_limit: float | None) -> Any:
     """A deterministic solver: one worker, no presolve or probing, a fixed seed.
 

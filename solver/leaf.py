@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..inputs.record import dataclass
-from .engine import cp_model, new_solver
+from .engine import cp_model, new_model, new_solver
 from .frontier import Frontier, frontier, pooled, row_bound
 from .options import Mode, RowOptions
 from .stage_limits import SHARES
@@ -49,7 +49,7 @@ class Leaf:
 
     def __post_init__(self) -> None:
         self.fronts = self.fronts or frontier(self.options)
-        self.model: CpModel = cp_model().CpModel()
+        self.model: CpModel = new_model()
         self.uses: list[list[list[IntVar]]] = []
         self._choices()
         self._layers()

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..costs.columns import Strategies
 from ..inputs.record import dataclass
-from .engine import cp_model, new_solver
+from .engine import cp_model, new_model, new_solver
 from .rules import KNOBS, Range, Rule, comparison_of, operator_of, reached
 
 LONGEST_NS = 2**60
@@ -32,7 +32,7 @@ class Master:
     """
 
     def __init__(self, strategies: Strategies, bounds: Sequence[int], rules: Sequence[Rule]) -> None:
-        self.model = cp_model().CpModel()
+        self.model = new_model()
         self.rows = [self.model.new_bool_var(f"row{i}") for i in range(len(bounds))]
         self.model.add_exactly_one(self.rows)
         named = [name for name in KNOBS if any(name in rule.text for rule in rules)]
