@@ -16,10 +16,10 @@ from shardwise.solver.search import Search
 from shardwise.solver.uniform import uniform
 
 
-def asked(model: str, batch: int, length: int, **choose: Any) -> Request:
-    """A model on 64 cards of eight machines."""
+def asked(model: str, batch: int, length: int, nodes: int = 8, **choose: Any) -> Request:
+    """A model on machines of eight cards."""
     training = Training(global_batch_size=batch, sequence_length=length)
-    cluster = Cluster.preset("dgx-h100", nodes=8)
+    cluster = Cluster.preset("dgx-h100", nodes=nodes)
     return Request(model=model, cluster=cluster, training=training, choose=choose)
 
 
@@ -60,6 +60,14 @@ def test_a_search_closes_by_bounds(
 
     assert found["masters"] == found["leaves"] == 1
     assert {name: found[name] for name in most if found[name] > most[name]} == {}
+
+
+def test_a_stack_of_two_kinds_is_closed_by_frontiers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Layers of two kinds lie in order: frontiers of such rows are exact, so the best row is the one leaf."""
+    found = work(asked("deepseek-v3", 15360, 4096, nodes=256), monkeypatch)
+
+    assert found["leaves"] == 1
+    assert found["rows"] <= 3500 and found["tables"] <= 50
 
 
 @pytest.mark.parametrize("model", ["llama-2-7b", "llama-3.1-70b"])
