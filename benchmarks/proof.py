@@ -35,7 +35,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 COUNT = 2000
 ROUTES = 60
 EXCHANGING = 20
-"""One request in so many asks for several ways to exchange a sequence."""
+"""One request in so many asks for several ways to exchange a sequence, and one for FSDP or DeepSpeed."""
 
 PRINTED = 100
 
@@ -105,12 +105,16 @@ def agreeing(most: int) -> Iterator[tuple[int, Routes]]:
 
 
 def asked_of(count: int) -> Iterator[tuple[str, Request]]:
-    """`count` requests by name: every objective and theme in turn, each twentieth for several exchanges."""
-    from oracle.requests import exchanging, varied  # type: ignore[import-not-found, unused-ignore]
+    """`count` requests by name: every objective and theme in turn.
 
+    Of each twenty one is for several exchanges, one for sequences split under FSDP or DeepSpeed.
+    """
+    from oracle.requests import exchanging, sharing, varied  # type: ignore[import-not-found, unused-ignore]
+
+    own = {EXCHANGING - 1: exchanging, EXCHANGING // 2 - 1: sharing}
     for seed in range(count):
-        several = seed % EXCHANGING == EXCHANGING - 1
-        yield f"{'exchanging' if several else 'varied'} {seed}", (exchanging if several else varied)(seed)
+        made = own.get(seed % EXCHANGING, varied)
+        yield f"{made.__name__} {seed}", made(seed)
 
 
 def measure(count: int, most: int) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 Of a layer, T tokens a rank, widths q, k, v, o of queries, keys, values and output, c ranks, t tensor ranks:
 
 - ring: keys and values go round in c - 1 hops beside attention; backward they and their gradients;
-- all_gather: they are gathered whole, backward again, and their gradients reduced and scattered;
+- all_gather: they are gathered whole, backward again, and their gradients reduced and scattered; torch
+  gathers beside attention to a rank's own keys, and passes the gradients round;
 - ulysses: an all-to-all hands each rank all tokens of some heads, q, k, v before and o after attention, and
   their gradients back; attention then runs over the whole sequence;
 - ulysses+ring: the all-to-all among neighbours, a ring over the c / u groups of them.

@@ -216,6 +216,7 @@ class Layout:
         straddles = (span > 1) & (island % span != 0) & (span % island != 0)
         reach = np.where(straddles, np.gcd(island, span), island)
         inner = size // np.maximum(outer, 1)
+        inner = np.minimum(inner, np.maximum(reach // self.tensor, 1))
         per_island = np.minimum(size, inner * np.clip(reach // stride, 1, np.maximum(outer, 1)))
         return Group(size, per_island, table.holding(span))
 
@@ -265,7 +266,8 @@ class Layout:
     def replica_group(self) -> Group:
         """The ranks that hold the same shard: data ranks beyond the shard group."""
         size = np.where(self.strategies.zero_stage > 0, self.data_ranks // self.shard, 1)
-        return self.group(size, self.dp_stride * self.shard)
+        outer = np.maximum(self.shard // self.strategies.context_parallel, 1)
+        return self.group(size, self.dp_stride * outer)
 
     @cached_property
     def secondary_group(self) -> Group:

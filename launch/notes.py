@@ -9,8 +9,9 @@ from ..models.transformer import Transformer
 from ..models.work import parameters
 from ..plans import Request
 from ..plans.plan import Plan
-from . import ways
+from . import shared_sequence, ways
 from .deepspeed.write import LR_PLACEHOLDER
+from .fsdp.limits import replicas_of
 from .fsdp.write import decisions
 from .megatron.bridge import FILE as BRIDGE_FILE
 from .megatron.bridge import recipe
@@ -61,7 +62,7 @@ def notes(plan: Plan, target: str) -> list[str]:
         "transformers": _transformers,
         "torchtitan": _torchtitan,
     }[target]
-    told = [*own(plan), *ways.notes(plan)]
+    told = [*own(plan), *shared_sequence.notes(plan, target), *ways.notes(plan)]
     if plan.strategy.backend == "fsdp" and plan.strategy.recompute != "none" and target != "torchtitan":
         told.append(_CACHE)
     return told if target in ("megatron", "torchtitan") else [*told, _ATTENTION]
@@ -131,7 +132,7 @@ def _trainer_fsdp(plan: Plan) -> Iterator[str]:
             "The plan prices the loss as `cross_entropy(logits, next_tokens)` on labels you shift: hand the "
             "`Trainer` a `compute_loss_func` that does so; the model's own loss keeps more copies of them."
         )
-    if plan.strategy.shard_group_size < plan.strategy.data_parallel:
+    if replicas_of(plan.strategy) > 1:
         yield "The mesh of replicas stands in `launch.sh`, as variables of Accelerate: no JSON can hold it."
     if plan.request.training.optimizer == "adamw-8bit":
         yield "`adamw_torch_8bit` needs torchao (not run in our tests)."

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..models.backend import Backend, backend
+from ..models.context import Exchange
 from ..models.strategy import Strategy
+from ..models.transformer import Transformer
 from .refused import Objection
 
 
@@ -24,6 +26,14 @@ def backend_objections(strategy: Strategy, name: str) -> Iterator[Objection]:
     if known and order not in ("none", *known):
         yield Objection("pipeline_schedule", order, facts.because["pipeline_schedule"])
     yield from _data_objections(strategy, facts)
+
+
+def exchange_objections(strategy: Strategy, model: Transformer) -> Iterator[Objection]:
+    """What the layers of `model` cannot do of how the context ranks of `strategy` exchange a sequence."""
+    one = Exchange(strategy.context_parallel_kind, strategy.ulysses_group_size)
+    reason = backend(strategy.backend).refuses_exchange(model, one, strategy.tensor_parallel)
+    if reason:
+        yield Objection("context_parallel_kind", strategy.context_parallel_kind, reason)
 
 
 def _data_objections(strategy: Strategy, facts: Backend) -> Iterator[Objection]:

@@ -129,6 +129,7 @@ TARGETS = {
                 {"backend": "fsdp", "gradient_dtype": "fp32", "recompute": word, **_TOGETHER}
                 for word in ("none", "selective", "full")
             ),
+            torchtitan.training_objections,
         ),
         Target(
             "slurm",

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from ..inputs.listed import Listed
 from ..inputs.record import dataclass
-from .context import ContextKind
+from .context import ContextKind, Exchange, plain, unfit
 from .optimizer import with_optimizer, without_master
 from .overlap import SWITCHES, TENSOR_KNOB, Overlap, knob, overlaps, usual_overlap
 from .recipe import Recipe, recipe, table
@@ -111,6 +111,8 @@ class Backend(Listed):
     """The reason of each rule above, by the field it holds for."""
     context_kinds: tuple[ContextKind, ...]
     """How its context ranks can exchange keys and values."""
+    context_masks: bool
+    """Context ranks run windows and latent attention too, as far as their kind can."""
     limits: tuple[AxisLimit, ...]
     source: str
 
@@ -141,6 +143,12 @@ class Backend(Listed):
             return True
         plain = all(_plain(kind) for kind in model.kinds)
         return plain and model.family in self.tensor_parallel.families
+
+    def refuses_exchange(self, model: Transformer, exchange: Exchange, tensor: int) -> str:
+        """Why context ranks cannot exchange sequences of `model`, cut over `tensor` ranks, so; else empty."""
+        if exchange.kind != "none" and not self.context_masks and not all(map(plain, model.kinds)):
+            return self.because["context_parallel"]
+        return unfit(model, exchange, tensor)
 
     def refuses(self, axis: str, degrees: Collection[int], model: Transformer) -> str:
         """Why the backend runs `model` with none of `degrees` of an axis; empty where it runs one."""

@@ -59,6 +59,14 @@ def misfit(exchange: Exchange, context: int) -> str:
     return "" if group == usual_group(kind, context) else f"{kind} has groups of {usual_group(kind, context)}"
 
 
+def plain(block: Block) -> bool:
+    """Whether a layer is full causal attention alone, with keys and values of one width."""
+    mixer = block.attention
+    if block.beside or not isinstance(mixer, Attention):
+        return False
+    return mixer.causal and mixer.kv == "own" and mixer.window is None and mixer.kv_rank is None
+
+
 def unfit(model: Transformer, exchange: Exchange, tensor: int) -> str:
     """Why the layers of `model`, cut over `tensor` ranks, cannot run an exchange; empty where they can.
 

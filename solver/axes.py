@@ -99,12 +99,13 @@ def zero_stages(request: Request, software: Software) -> list[Stage]:
 def shards(request: Request, known: Backend, core: Core, stages: Sequence[Stage]) -> list[tuple[int, ...]]:
     """(zero_stage, shard_group_size, secondary group, reshard_after_forward, switches of overlap) offered."""
     choose, ranks = request.choose, core.data * core.context
-    partial = known.partial_shard_groups and core.context == 1 and core.expert == 1
-    sizes = [size for size in divisors_of(ranks) if size > 1] if partial and ranks > 1 else [ranks]
+    partial = known.partial_shard_groups and core.expert == 1 and ranks > 1
+    parts = [core.context * size for size in divisors_of(core.data)] if partial else [ranks]
+    sizes = [size for size in parts if size > 1 or ranks == 1]
     wanted, second_from = choose.secondary_shard_group_size, known.secondary_shards_from_stage
     found: list[tuple[int, ...]] = []
     for zero, reshard, switches in stages:
-        seconds = _allowed(secondary_groups(request, core.data) if zero >= second_from else [1], wanted)
+        seconds = _allowed(secondary_groups(request, ranks) if zero >= second_from else [1], wanted)
         for size in _allowed(sizes if zero else [1], choose.shard_group_size):
             found += [(zero, size, second, reshard, *on) for second in seconds for on in switches]
     return found

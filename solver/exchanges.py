@@ -14,7 +14,7 @@ from ..costs.kernels import attention_seconds
 from ..costs.layout import Layout
 from ..costs.terms import ns
 from ..models.backend import Backend, backend
-from ..models.context import CONTEXT_KINDS, USUAL, Exchange, exchanges, unfit
+from ..models.context import CONTEXT_KINDS, USUAL, Exchange, exchanges
 from ..models.divisors import divisors_of
 from ..models.strategy import BACKENDS
 from ..plans import Request
@@ -55,13 +55,13 @@ def offered(request: Request, known: Backend, tensor: int, context: int) -> list
         for one in exchanges(context)
         if (one.kind == "none" or one.kind in known.context_kinds)
         and _allowed(request, one)
-        and not unfit(request.model, one, tensor)
+        and not known.refuses_exchange(request.model, one, tensor)
     ]
     usual = USUAL[known.name]
     if not (request.choose.context_parallel_kind or request.choose.ulysses_group_size):
         first = [one for one in legal if one.kind in ("none", usual)]
         others = [one for one in legal if one not in first] if not first or _long(request) else []
-        legal = first + [one for one in others if _free(request, one, tensor, context)]
+        legal = first + [one for one in others if _free(request, known, one, tensor, context)]
     legal.sort(key=lambda one: one.kind != usual)
     return [(code("context_parallel_kind", one.kind), one.ulysses_group_size) for one in legal]
 
@@ -88,13 +88,14 @@ def left_aside(request: Request) -> str:
     return ""
 
 
-def _free(request: Request, one: Exchange, tensor: int, context: int) -> bool:
+def _free(request: Request, known: Backend, one: Exchange, tensor: int, context: int) -> bool:
     """An all-to-all shows whole: free inside an island; of two levels the largest, where ranks leave it."""
     island, group = request.cluster.tiers().tiers[0].cards, one.ulysses_group_size
     if one.kind != "ulysses+ring":
         return tensor * group <= island or group == 1
     larger = (size for size in divisors_of(context) if group < size < context and tensor * size <= island)
-    fits = (not unfit(request.model, Exchange(one.kind, size), tensor) for size in larger)
+    sizes = (Exchange(one.kind, size) for size in larger)
+    fits = (not known.refuses_exchange(request.model, wider, tensor) for wider in sizes)
     return tensor * group <= island < tensor * context and not any(fits)
 
 

@@ -8,7 +8,7 @@ from math import prod
 from ..costs.columns import Strategies
 from ..models import Strategy, Transformer, divisors
 from ..models.backend import Backend, backend
-from ..models.context import Exchange, unfit
+from ..models.context import Exchange
 from ..models.divisors import ALIGNED, EIGHT_BIT, RING, divisors_of, misaligned
 from ..models.overlap import TENSOR_KNOB
 from ..plans import Breach, Request
@@ -24,7 +24,7 @@ def breaches(request: Request, strategy: Strategy) -> tuple[Breach, ...]:
     known = backend(strategy.backend)
     return (
         *_axes(request, known, strategy),
-        *_shape(request, strategy),
+        *_shape(request, known, strategy),
         *_states(request, known, strategy),
         *_drives(request, known, strategy),
         *_stages(known, strategy),
@@ -117,7 +117,7 @@ def _way(request: Request, known: Backend, strategy: Strategy) -> Iterator[Breac
             yield Breach(rule=knob, reason=known.because["way"], origin=origin)
 
 
-def _shape(request: Request, strategy: Strategy) -> Iterator[Breach]:
+def _shape(request: Request, known: Backend, strategy: Strategy) -> Iterator[Breach]:
     model, sequence = request.model, request.training.sequence_length
     for divisor in divisors(model):
         degree = getattr(strategy, divisor.axis)
@@ -129,7 +129,7 @@ def _shape(request: Request, strategy: Strategy) -> Iterator[Breach]:
     if strategy.context_parallel > 1 and sequence % (2 * strategy.context_parallel):
         yield Breach(rule="context_parallel", reason=RING, origin="training.sequence_length")
     exchange = Exchange(strategy.context_parallel_kind, strategy.ulysses_group_size)
-    reason = unfit(model, exchange, strategy.tensor_parallel)
+    reason = known.refuses_exchange(model, exchange, strategy.tensor_parallel)
     if reason:
         yield Breach(rule="context_parallel_kind", reason=reason, origin=model.name)
     yield from _experts(model, strategy)
@@ -205,6 +205,9 @@ def _states(request: Request, known: Backend, strategy: Strategy) -> Iterator[Br
         yield Breach(rule="shard_group_size", reason=reason, origin=origin)
     if strategy.zero_stage and strategy.shard_group_size < ranks and not known.partial_shard_groups:
         reason = f"{known.name} shards states over all data ranks"
+        yield Breach(rule="shard_group_size", reason=reason, origin=origin)
+    if strategy.zero_stage and strategy.shard_group_size % strategy.context_parallel:
+        reason = "a shard group holds whole groups of context ranks"
         yield Breach(rule="shard_group_size", reason=reason, origin=origin)
     yield from _secondary(known, strategy, ranks)
     for name in known.refuses_overlap(strategy):

@@ -62,7 +62,7 @@ def deepspeed(zero_stage: int, ranks: int, **changes: Any) -> Strategy:
         "loss_kernel": "hf-eager",
         "data_parallel": ranks,
         "zero_stage": zero_stage,
-        "shard_group_size": ranks if zero_stage else 1,
+        "shard_group_size": ranks * changes.get("context_parallel", 1) if zero_stage else 1,
         "reshard_after_forward": zero_stage == 3,
         "stages": stage(),
     }
@@ -70,13 +70,13 @@ def deepspeed(zero_stage: int, ranks: int, **changes: Any) -> Strategy:
 
 
 def fsdp(zero_stage: int, ranks: int, **changes: Any) -> Strategy:
-    """An FSDP strategy over `ranks` data-parallel cards, layers not compiled."""
+    """An FSDP strategy over `ranks` data-parallel cards, layers not compiled; shards follow context ranks."""
     values: dict[str, Any] = {
         "backend": "fsdp",
         "software_stack": "fsdp-hf-2023",
         "data_parallel": ranks,
         "zero_stage": zero_stage,
-        "shard_group_size": ranks,
+        "shard_group_size": ranks * changes.get("context_parallel", 1),
         "reshard_after_forward": zero_stage == 3,
         "gradient_dtype": "fp32",
         "stages": stage(),

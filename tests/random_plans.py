@@ -11,7 +11,8 @@ from plans_by_hand import deepspeed, fsdp, megatron, plan, tiny
 from shardwise.hardware import Cluster
 from shardwise.launch import emit, refusal, targets
 from shardwise.models import Stage, Strategy, Transformer
-from shardwise.models.context import exchanges, unfit
+from shardwise.models.backend import backend
+from shardwise.models.context import exchanges
 from shardwise.plans import Plan
 
 MODELS = ("llama-3.1-8b", "llama-3.1-70b", "mixtral-8x7b", "deepseek-v3", "qwen3-14b", "gpt3-175b")
@@ -88,6 +89,7 @@ def _deepspeed(dice: random.Random, model: Transformer) -> Strategy:
     return deepspeed(
         zero,
         ranks,
+        **_exchange(dice, "deepspeed", model, 1),
         secondary_shard_group_size=dice.choice([1, 2, 8]) if doubles else 1,
         precision=precision,
         gradient_dtype=gradients,
@@ -107,10 +109,13 @@ def _fsdp(dice: random.Random, model: Transformer) -> Strategy:
     place = dice.choice(["none", "none", "cpu"])
     held = dice.choice([model.layers, dice.randint(0, model.layers)]) if place == "cpu" else 0
     precision, gradients = dice.choice([("bf16", "fp32"), ("bf16", "bf16"), ("fp32", "fp32")])
+    cut = _exchange(dice, "fsdp", model, tensor)
+    groups = [size for size in (1, 2, 4, 8, ranks) if ranks % size == 0]
     return fsdp(
         dice.choice([2, 3]),
         ranks,
-        shard_group_size=dice.choice([size for size in (1, 2, 4, 8, ranks) if ranks % size == 0]),
+        **cut,
+        shard_group_size=dice.choice(groups) * cut.get("context_parallel", 1),
         tensor_parallel=tensor,
         sequence_parallel=tensor > 1 and dice.random() < 0.8,
         precision=precision,
@@ -146,7 +151,7 @@ def _megatron(dice: random.Random, model: Transformer) -> Strategy:
         dice.choice([1, 2, 4, 8]),
         tensor_parallel=tensor,
         sequence_parallel=tensor > 1,
-        **_exchange(dice, model, tensor),
+        **_exchange(dice, "megatron", model, tensor),
         expert_parallel=dice.choice([1, 2, 4, 8]) if routed else 1,
         expert_tensor_parallel=dice.choice([1, 1, 2, 4]) if routed else 1,
         virtual_pipeline=chunks if stages > 1 else 1,
@@ -168,10 +173,14 @@ def _megatron(dice: random.Random, model: Transformer) -> Strategy:
     )
 
 
-def _exchange(dice: random.Random, model: Transformer, tensor: int) -> dict[str, Any]:
-    """Context ranks and a way to exchange a sequence that the model can run."""
-    context = dice.choice([1, 1, 2, 4])
-    able = [one for one in exchanges(context) if not unfit(model, one, tensor)]
+def _exchange(dice: random.Random, name: str, model: Transformer, tensor: int) -> dict[str, Any]:
+    """Context ranks and a way to exchange a sequence that backend and model can run."""
+    context, known = dice.choice([1, 1, 2, 4]), backend(name)
+    able = [
+        one
+        for one in exchanges(context)
+        if one.kind in ("none", *known.context_kinds) and not known.refuses_exchange(model, one, tensor)
+    ]
     if not able:
         return {}
     kind, group = dice.choice(able)

@@ -11,15 +11,19 @@ from typing import Any
 import pytest
 from megatron_by_hand import stages
 from oracle.brute import brute
+from oracle.requests import sharing
 from oracle.themes import exchanged
-from plans_by_hand import fsdp, megatron
+from plans_by_hand import deepspeed, fsdp, megatron
 from plans_by_hand import plan as plan_of
 from test_brute_force import differences
 
-from shardwise import Cluster, Ledger, Plan, Request, Training, plan, price
+from shardwise import Cluster, Ledger, NoPlan, Plan, Request, Training, plan, price
+from shardwise.costs.columns import Strategies
+from shardwise.costs.layout import Layout
 from shardwise.inputs import InputError
 from shardwise.launch import emit
 from shardwise.launch.documents import documents
+from shardwise.launch.lint import lint
 from shardwise.launch.read import read_config
 from shardwise.models import Strategy, Transformer
 from shardwise.solver.exchanges import left_aside, outdone
@@ -208,6 +212,22 @@ def test_the_search_equals_an_exhaustive_one_over_every_kind() -> None:
     assert min(optimal[kind] for kind in ("ring", "all_gather", "ulysses", "ulysses+ring")) >= 1, optimal
 
 
+def test_the_search_equals_an_exhaustive_one_over_fsdp_and_deepspeed() -> None:
+    """Sixty requests: every kind is optimal in five, a shard group of a part of the ranks somewhere."""
+    optimal: Counter[str] = Counter()
+    for seed in range(60):
+        asked = sharing(seed)
+        outcome, answer = Search(asked).run(), brute(asked)
+        if outcome.best:
+            found = outcome.best.strategy
+            part = 1 < found.shard_group_size < found.data_parallel * found.context_parallel
+            optimal.update([f"{found.backend} {found.context_parallel_kind}", *["part"] * part])
+        assert differences(asked, outcome, answer) == [], seed
+
+    kinds = ("fsdp all_gather", "fsdp ring", "deepspeed ulysses")
+    assert min(optimal[word] for word in kinds) >= 5 and optimal["part"], optimal
+
+
 FLAGS = {
     ("ring", 1): "--cp-comm-type p2p",
     ("all_gather", 1): "--cp-comm-type all_gather",
@@ -246,3 +266,101 @@ def test_arguments_that_say_no_exchange_are_refused(flags: str, reason: str, tmp
 
     with pytest.raises(InputError, match=reason):
         read_config(documents([str(tmp_path)]), made.request)
+
+
+@pytest.mark.parametrize("cards", [2, 4, 8, 16, 32])
+def test_shards_lie_on_the_same_links_however_data_and_context_share_them(cards: int) -> None:
+    """Sixteen and more ranks leave their machine also where all of them hold one sequence."""
+    cluster = Cluster.preset("dgx-h100", nodes=4)
+    model, training = (
+        Transformer.preset("llama-3.1-8b"),
+        Training(global_batch_size=32, sequence_length=65536),
+    )
+    both = Strategies.of(
+        [
+            fsdp(3, cards // context, context_parallel=context, stages=stages(1, LAYERS))
+            for context in (1, 2, cards)
+        ]
+    )
+    group = Layout(model, training, cluster, both).shard_group
+
+    assert set(group.size.tolist()) == {cards}
+    assert set(group.per_island.tolist()) == {min(cards, 8)}
+    assert len(set(group.level.tolist())) == 1
+
+
+def test_replicas_stand_a_shard_group_apart() -> None:
+    """Two replicas of eight cards are on two machines, whether four or all of the eight hold one sequence."""
+    cluster = Cluster.preset("dgx-h100", nodes=2)
+    model, training = (
+        Transformer.preset("llama-3.1-8b"),
+        Training(global_batch_size=16, sequence_length=65536),
+    )
+    values = [(16, 1), (4, 4), (2, 8)]
+    made = [
+        fsdp(3, data, context_parallel=context, shard_group_size=8, stages=stages(1, LAYERS))
+        for data, context in values
+    ]
+    group = Layout(model, training, cluster, Strategies.of(made)).replica_group
+
+    assert (group.size.tolist(), group.per_island.tolist()) == ([2] * 3, [1] * 3)
+
+
+def test_a_sequence_that_fits_no_card_alone_is_split_under_fsdp_and_deepspeed() -> None:
+    """131,072 tokens of the 8B: nothing fits with whole sequences, optimal with them over eight H100."""
+    for backend in ("fsdp", "deepspeed"):
+        asked = request(length=131072, nodes=1, backend=backend, tensor_parallel=1)
+        whole, split = plan(asked.changed({"choose.context_parallel": 1})), plan(asked)
+
+        assert isinstance(whole, NoPlan) and isinstance(split, Plan)
+        assert split.status == "optimal" and split.strategy.context_parallel == 8
+        assert split.memory.verdict != "does_not_fit"
+        assert not breaches(asked, split.strategy)
+
+
+def test_groups_of_shards_hold_whole_groups_of_context_ranks() -> None:
+    """A shard group of two ranks cannot hold four that share a sequence."""
+    part = fsdp(3, 2, context_parallel=4, shard_group_size=2, stages=stages(1, LAYERS))
+    asked = request(backend="fsdp")
+
+    assert "shard_group_size" in {breach.rule for breach in breaches(asked, part)}
+    four = request(backend="fsdp", context_parallel=8, length=8192, tensor_parallel=1, nodes=4)
+    assert set(rows(four).shard_group_size.tolist()) == {8, 16, 32}
+
+
+WRITTEN = {
+    "fsdp": (fsdp(3, 2, context_parallel=4, context_parallel_kind="ring", stages=stages(1, LAYERS)), "fsdp"),
+    "fsdp gathered": (
+        fsdp(3, 4, context_parallel=2, shard_group_size=4, stages=stages(1, LAYERS)), "fsdp",
+    ),
+    "torchtitan": (
+        fsdp(3, 4, context_parallel=2, shard_group_size=4, software_stack="fsdp-eager-2023",
+             stages=stages(1, LAYERS)), "torchtitan",
+    ),
+    "accelerate": (
+        fsdp(3, 2, context_parallel=4, context_parallel_kind="ring", gradient_dtype="bf16",
+             stages=stages(1, LAYERS)), "accelerate",
+    ),
+    "trainer": (
+        fsdp(3, 4, context_parallel=2, shard_group_size=4, gradient_dtype="bf16", loss_kernel="hf-eager",
+             stages=stages(1, LAYERS)), "transformers",
+    ),
+    "deepspeed": (deepspeed(2, 2, context_parallel=4, stages=stages(1, LAYERS)), "deepspeed"),
+    "trainer with deepspeed": (
+        deepspeed(3, 2, context_parallel=4, gradient_accumulation_steps=2, stages=stages(1, LAYERS)),
+        "transformers",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("strategy", "target"), WRITTEN.values(), ids=WRITTEN.keys())
+def test_files_of_every_client_are_read_back(strategy: Strategy, target: str, tmp_path: Path) -> None:
+    """Emitted, and checked as a folder: the same strategy, and not one finding."""
+    made = plan_of(strategy, model=Transformer.preset("llama-3.1-8b"), sequence=8192)
+    for name, text in emit(made, target).items():
+        if name != "plan.json":
+            (tmp_path / name).write_text(text, encoding="utf-8")
+    found = read_config(documents([str(tmp_path)]), made.request).strategy
+
+    assert found.model_dump(exclude={"loss_kernel"}) == strategy.model_dump(exclude={"loss_kernel"})
+    assert lint(documents([str(tmp_path)])) == []

@@ -193,7 +193,14 @@ def test_the_schema_refuses_what_the_client_lets_pass(name: str) -> None:
 
 CANNOT = {
     "tensor parallel": (deepspeed(3, 4, tensor_parallel=2), "tensor_parallel"),
-    "context parallel": (deepspeed(3, 4, context_parallel=2, shard_group_size=8), "context_parallel"),
+    "a ring": (
+        deepspeed(3, 4, context_parallel=2, context_parallel_kind="ring", ulysses_group_size=1),
+        "context_parallel_kind",
+    ),
+    "more ranks of a sequence than heads of keys": (
+        deepspeed(3, 2, context_parallel=4),
+        "context_parallel_kind",
+    ),
     "8-bit arithmetic": (deepspeed(3, 8, precision="fp8", gradient_dtype="fp32"), "precision"),
     "float16 gradients of bfloat16": (deepspeed(3, 8, gradient_dtype="fp16"), "gradient_dtype"),
     "float32 gradients without ZeRO": (deepspeed(0, 8, gradient_dtype="fp32"), "gradient_dtype"),

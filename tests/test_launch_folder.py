@@ -72,6 +72,25 @@ FOLDERS: dict[str, tuple[str, Strategy]] = {
         fsdp(2, 8, gradient_dtype="bf16", offload_optimizer="cpu", offload_params="cpu",
              stages=stage(offloaded_layers=4)),
     ),
+    "fsdp_context_two_machines": (
+        "fsdp",
+        fsdp(3, 4, context_parallel=4, context_parallel_kind="ring", shard_group_size=8,
+             stages=stage(recompute_full_layers=4)),
+    ),
+    "accelerate_context_two_machines": (
+        "accelerate",
+        fsdp(3, 4, context_parallel=4, shard_group_size=8, gradient_dtype="bf16"),
+    ),
+    "transformers_fsdp_context": (
+        "transformers",
+        fsdp(3, 4, context_parallel=2, context_parallel_kind="ring", gradient_dtype="bf16"),
+    ),
+    "transformers_ulysses_two_machines": (
+        "transformers", deepspeed(3, 8, context_parallel=2, gradient_accumulation_steps=2),
+    ),
+    "deepspeed_ulysses_two_machines": (
+        "deepspeed", deepspeed(3, 8, context_parallel=2, gradient_accumulation_steps=2),
+    ),
     "slurm_fsdp_two_machines": ("slurm", fsdp(3, 16, shard_group_size=8)),
     "slurm_deepspeed_two_machines": ("slurm", deepspeed(1, 16)),
     "megatron_two_machines": (

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ...models.strategy import Strategy
 from ...models.transformer import Transformer
 from ..families import families, family
-from ..fsdp.limits import layout_objections
+from ..fsdp.limits import layout_objections, replicas_of
 from ..refused import Objection
 
 
@@ -25,6 +25,9 @@ def plugin_objections(strategy: Strategy, model: Transformer) -> Iterator[Object
     if strategy.tensor_parallel > 1:
         reason = "Accelerate takes no plan to cut the layers of a model; the module of --to fsdp does"
         yield Objection("tensor_parallel", strategy.tensor_parallel, reason)
+    if replicas_of(strategy) > 1 and strategy.shard_group_size == strategy.context_parallel > 1:
+        reason = "Accelerate refuses replicas of groups of context ranks alone: dp_shard_size must be above 1"
+        yield Objection("shard_group_size", strategy.shard_group_size, reason)
     if family(model.family) is None:
         known = ", ".join(sorted(families()))
         reason = f"the class of a layer is needed and known for {known}"

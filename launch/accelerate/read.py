@@ -9,6 +9,7 @@ from ...inputs import InputError
 from ..bundle import Bundle, whole
 from ..deepspeed import read as deepspeed
 from ..documents import Document, document
+from ..fsdp.read import KINDS
 from ..trainer import DEFAULT_MICRO_BATCH, Trainer
 
 STRATEGIES = {"FULL_SHARD": 3, "SHARD_GRAD_OP": 2, "HYBRID_SHARD": 3, "HYBRID_SHARD_ZERO2": 2, "1": 3, "2": 2}
@@ -26,6 +27,7 @@ def fields(bundle: Bundle, file: Document, cards: int, per_node: int) -> dict[st
         raise file.wrong("distributed_type", "only FSDP and DEEPSPEED are priced", ("FSDP", "DEEPSPEED"))
     world = _world(bundle, file, cards)
     stage, group = _sharding(file, world, per_node)
+    context, kind = _context(file, world)
     precision = MIXED.get(file.get("mixed_precision"))
     if precision is None:
         raise file.wrong("mixed_precision", "is no precision", ("bf16", "no"))
@@ -34,7 +36,9 @@ def fields(bundle: Bundle, file: Document, cards: int, per_node: int) -> dict[st
     found: dict[str, Any] = {
         "backend": "fsdp",
         "software_stack": "fsdp-compile-2024" if compiled else "fsdp-hf-2023",
-        "data_parallel": world,
+        "data_parallel": world // context,
+        "context_parallel": context,
+        "context_parallel_kind": kind,
         "zero_stage": stage,
         "shard_group_size": group,
         "reshard_after_forward": stage == 3,
@@ -74,7 +78,7 @@ def _sharding(file: Document, world: int, per_node: int) -> tuple[int, int]:
     if str(file.get("fsdp_config.fsdp_version") or 1) == "2":
         reshard = file.get("fsdp_config.fsdp_reshard_after_forward")
         stage = 2 if reshard is False or str(reshard).lower() == "false" else 3
-        for axis in ("tp", "cp", "sp"):
+        for axis in ("tp", "sp"):
             path = f"parallelism_config.parallelism_config_{axis}_size"
             if file.get(path) not in (None, 1):
                 raise file.wrong(path, "this axis of Accelerate is not priced", ("1",))
@@ -91,12 +95,34 @@ def _sharding(file: Document, world: int, per_node: int) -> tuple[int, int]:
     return STRATEGIES[word], min(world, per_node) if "HYBRID" in word else world
 
 
+def _context(file: Document, world: int) -> tuple[int, str]:
+    """(ranks that share a sequence, how they exchange it) of FSDP2."""
+    prefix = "parallelism_config.parallelism_config_cp"
+    path = f"{prefix}_size"
+    context = whole(file.get(path) or 1, path, file.where(path))
+    if context < 1 or world % context:
+        raise file.wrong(path, f"does not divide {world} processes")
+    if context == 1:
+        return 1, "none"
+    if str(file.get("fsdp_config.fsdp_version") or 1) != "2":
+        raise file.wrong(path, "context parallel is in fsdp_version 2 alone", ("1",))
+    word = file.get(f"{prefix}_comm_strategy") or "allgather"
+    if word not in KINDS:
+        raise file.wrong(f"{prefix}_comm_strategy", "is no way to exchange a sequence", tuple(KINDS))
+    return context, KINDS[word]
+
+
 def _switch(file: Document, path: str) -> bool:
     return str(file.get(path)).lower() == "true"
 
 
 def _deepspeed(bundle: Bundle, file: Document, cards: int) -> dict[str, Any]:
     """Through the file it names, or its own keys as one."""
+    if file.get("parallelism_config") is not None:
+        reason = (
+            "accelerate launch takes it beside FSDP2 alone; Ulysses is asked for by environment variables"
+        )
+        raise file.wrong("parallelism_config", reason)
     block = file.get("deepspeed_config")
     if not isinstance(block, dict):
         raise file.wrong("deepspeed_config", "must be a table")

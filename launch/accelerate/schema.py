@@ -33,10 +33,29 @@ class FsdpConfig(Strict):
 
 
 class ParallelismConfig(Strict):
-    """Replicas of shard groups (HSDP)."""
+    """Replicas of shard groups (HSDP), and ranks of a group that share a sequence."""
 
-    parallelism_config_dp_replicate_size: Annotated[int, Field(ge=2)]
+    parallelism_config_dp_replicate_size: Count
     parallelism_config_dp_shard_size: Count
+    parallelism_config_cp_size: Annotated[int, Field(ge=2)] | None = None
+    parallelism_config_cp_comm_strategy: Literal["allgather", "alltoall"] | None = None
+
+    @model_validator(mode="after")
+    def _several(self) -> Self:
+        replicas, context = self.parallelism_config_dp_replicate_size, self.parallelism_config_cp_size
+        if replicas == 1 and context is None:
+            raise ValueError("a mesh of shards alone needs no table")
+        if (context is None) != (self.parallelism_config_cp_comm_strategy is None):
+            raise ValueError("parallelism_config_cp_comm_strategy goes with parallelism_config_cp_size")
+        if replicas > 1 and context and self.parallelism_config_dp_shard_size == 1:
+            raise ValueError("Accelerate refuses replicas beside context ranks without shards")
+        return self
+
+    @property
+    def ranks(self) -> int:
+        """Processes of the mesh."""
+        shards = self.parallelism_config_dp_replicate_size * self.parallelism_config_dp_shard_size
+        return shards * (self.parallelism_config_cp_size or 1)
 
 
 class DynamoConfig(Strict):
@@ -70,8 +89,6 @@ class AccelerateConfig(Strict):
                 f"{self.num_processes} processes do not fill {self.num_machines} machines evenly"
             )
         mesh = self.parallelism_config
-        if mesh is not None:
-            size = mesh.parallelism_config_dp_replicate_size * mesh.parallelism_config_dp_shard_size
-            if size != self.num_processes:
-                raise ValueError(f"the mesh has {size} ranks, num_processes is {self.num_processes}")
+        if mesh is not None and mesh.ranks != self.num_processes:
+            raise ValueError(f"the mesh has {mesh.ranks} ranks, num_processes is {self.num_processes}")
         return self

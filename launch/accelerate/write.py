@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from ...models.strategy import Strategy
 from ...plans.plan import Plan
 from ..families import families
-from ..fsdp.limits import compiled
+from ..fsdp.limits import compiled, replicas_of
+from ..fsdp.write import ROTATIONS
 from ..releases import tested_with
 from ..shape import shape
 from .schema import AccelerateConfig, DynamoConfig, FsdpConfig, ParallelismConfig
@@ -19,15 +21,6 @@ MIXED = {"bf16": "bf16", "fp32": "no"}
 def config(plan: Plan) -> AccelerateConfig:
     """The configuration of `plan`, checked by its own schema."""
     strategy, nodes = plan.strategy, shape(plan).nodes
-    replicas = strategy.data_parallel // strategy.shard_group_size
-    mesh = (
-        ParallelismConfig(
-            parallelism_config_dp_replicate_size=replicas,
-            parallelism_config_dp_shard_size=strategy.shard_group_size,
-        )
-        if replicas > 1
-        else None
-    )
     dynamo = DynamoConfig(dynamo_backend="INDUCTOR", dynamo_use_regional_compilation=True)
     return AccelerateConfig.model_validate(
         {
@@ -42,9 +35,22 @@ def config(plan: Plan) -> AccelerateConfig:
             "use_cpu": False,
             "main_training_function": "main",
             "fsdp_config": _fsdp(plan),
-            "parallelism_config": mesh,
+            "parallelism_config": _mesh(strategy),
             "dynamo_config": dynamo if compiled(strategy) else None,
         }
+    )
+
+
+def _mesh(strategy: Strategy) -> ParallelismConfig | None:
+    """Replicas, shards and context ranks, where there are others than shards."""
+    replicas, context = replicas_of(strategy), strategy.context_parallel
+    if replicas == context == 1:
+        return None
+    return ParallelismConfig(
+        parallelism_config_dp_replicate_size=replicas,
+        parallelism_config_dp_shard_size=strategy.shard_group_size // context,
+        parallelism_config_cp_size=context if context > 1 else None,
+        parallelism_config_cp_comm_strategy=ROTATIONS.get(strategy.context_parallel_kind),
     )
 
 

@@ -14,13 +14,20 @@ FILE = "ds_config.hf.json"
 AUTO: tuple[str, ...] = tuple(facts("deepspeed")["auto"])
 """Every key the trainer fills in; others it leaves alone."""
 
+ULYSSES = "sequence_parallel_size"
+"""The key that the trainer's file does without."""
+
 LEFT = tuple(path for path in AUTO if path.startswith("zero_optimization."))
 """Those that stay numbers: the trainer would take them from the hidden width, the ledger priced others."""
 
 
 def dialect(plan: Plan) -> dict[str, Any]:
-    """The configuration of `plan` with `auto` for what it shares with the trainer's arguments."""
-    values = config(plan).model_dump(exclude_none=True)
+    """The configuration of `plan` with `auto` for what it shares with the trainer's arguments.
+
+    The trainer fills in a batch of all ranks before Accelerate, which is told of a shared sequence by its
+    environment, puts that right; until then DeepSpeed would miss ranks that the file takes away.
+    """
+    values = config(plan).model_dump(exclude_none=True, exclude={ULYSSES})
     for path in AUTO:
         table: Any = values
         *parents, key = path.split(".")

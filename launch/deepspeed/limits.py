@@ -6,16 +6,16 @@ from collections.abc import Iterator
 
 from ...models.strategy import Strategy
 from ...models.transformer import Transformer
-from ..objections import backend_objections
+from ..objections import backend_objections, exchange_objections
 from ..refused import Objection
 
 LOSSES = {"hf-eager", "chunked"}
 
 
 def objections(strategy: Strategy, model: Transformer) -> Iterator[Objection]:
-    """Each choice that a DeepSpeed configuration cannot carry; `model` sets no limit."""
-    del model
+    """Each choice that a DeepSpeed configuration cannot carry; `model` limits how its sequences are split."""
     yield from backend_objections(strategy, "deepspeed")
+    yield from exchange_objections(strategy, model)
     yield from _zero(strategy)
     yield from _layers(strategy)
     if strategy.loss_kernel not in LOSSES:

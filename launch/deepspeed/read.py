@@ -9,12 +9,12 @@ from ..autos import autos, by_deepspeed_alone
 from ..bundle import Bundle, whole
 from ..documents import Document
 from ..lint.keys import facts
+from ..mesh import ULYSSES, ranks_of
 from ..trainer import Trainer
 
 UNPRICED: dict[str, tuple[object, str]] = {
     "zero_optimization.mics_shard_size": (None, "MiCS is gone from DeepSpeed"),
     "tensor_parallel.autotp_size": (1, "AutoTP is not priced; it needs equal data on each rank of a group"),
-    "sequence_parallel_size": (1, "Ulysses sequence parallel is not priced"),
     "zero_optimization.offload_optimizer.ratio": (1.0, "offload of a part of the states is not priced"),
     "zero_optimization.zero_quantized_weights": (False, "gathers of quantized weights are not priced"),
     "zero_optimization.zero_quantized_gradients": (False, "quantized gradients are not priced"),
@@ -44,7 +44,9 @@ def fields(bundle: Bundle, file: Document, cards: int) -> dict[str, Any]:
     stage = _stage(file)
     precision = _precision(file, trainer)
     found: dict[str, Any] = {"backend": "deepspeed", "zero_stage": stage, "precision": precision}
-    found |= _batch(file, trainer, bundle.world() or cards)
+    world = bundle.world() or cards
+    context = _context(bundle, file, world)
+    found |= {"context_parallel": context, **_batch(file, trainer, world // context)}
     gradients = file.get("data_types.grad_accum_dtype")
     found["gradient_dtype"] = gradients or precision
     if gradients not in (None, "fp32", "fp16", "bf16"):
@@ -71,6 +73,17 @@ def _refuse_unfilled(bundle: Bundle, file: Document) -> None:
         if alone and "." not in path:
             reason = "is filled in from the trainer's arguments: give their file or launch script too"
             raise file.wrong(path, reason, ("1",))
+
+
+def _context(bundle: Bundle, file: Document, world: int) -> int:
+    """Ranks that share a sequence: by the file, or by what Accelerate reads for the trainer."""
+    path = "sequence_parallel_size"
+    if file.get(path) is None:
+        return ranks_of(bundle, ULYSSES, world)
+    ranks = whole(file.get(path), path, file.where(path))
+    if ranks < 1 or world % ranks:
+        raise file.wrong(path, f"does not divide {world} ranks", ("1",))
+    return ranks
 
 
 def _stage(file: Document) -> int:

@@ -164,6 +164,7 @@ class DsConfig(Strict):
     train_micro_batch_size_per_gpu: Count
     gradient_accumulation_steps: Count
     gradient_clipping: Annotated[float, Field(ge=0)]
+    sequence_parallel_size: Annotated[int, Field(ge=2)] | None = None
     zero_optimization: ZeroOptimization
     bf16: Bf16 | None = None
     fp16: Fp16 | None = None
@@ -185,8 +186,9 @@ class DsConfig(Strict):
         if self.train_batch_size % (micro * steps):
             raise ValueError(f"train_batch_size {self.train_batch_size} is no multiple of {micro} * {steps}")
         group = self.zero_optimization.zero_hpz_partition_size
-        if group is not None and self.world % group:
-            raise ValueError(f"zero_hpz_partition_size {group} does not divide the {self.world} ranks")
+        ranks = self.world * (self.sequence_parallel_size or 1)
+        if group is not None and ranks % group:
+            raise ValueError(f"zero_hpz_partition_size {group} does not divide the {ranks} ranks")
         if self.bf16 and self.fp16:
             raise ValueError("bf16 and fp16 exclude each other")
         untested = self.optimizer.type == "SGD" and self.zero_optimization.stage > 0

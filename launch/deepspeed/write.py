@@ -39,6 +39,7 @@ def config(plan: Plan) -> DsConfig:
         train_micro_batch_size_per_gpu=strategy.micro_batch_size,
         gradient_accumulation_steps=strategy.gradient_accumulation_steps,
         gradient_clipping=1.0,
+        sequence_parallel_size=strategy.context_parallel if strategy.context_parallel > 1 else None,
         zero_optimization=_zero(plan),
         bf16=Bf16(enabled=True) if strategy.precision == "bf16" else None,
         fp16=_fp16() if strategy.precision == "fp16" else None,

@@ -10,7 +10,7 @@ from ...models.stack import stack
 from ...models.strategy import Strategy
 from ...models.transformer import Block, Transformer
 from ..families import families, family
-from ..objections import backend_objections
+from ..objections import backend_objections, exchange_objections
 from ..refused import Objection
 
 LOSSES = {"eager", "compiled"}
@@ -27,12 +27,18 @@ def objections(strategy: Strategy, model: Transformer) -> Iterator[Objection]:
 def layout_objections(strategy: Strategy, model: Transformer) -> Iterator[Objection]:
     """Those beside the loss, which other files of FSDP leave to somebody else."""
     yield from backend_objections(strategy, "fsdp")
+    yield from exchange_objections(strategy, model)
     yield from sharding_objections(strategy)
     yield from offload_objections(strategy)
     if strategy.tensor_parallel > 1:
         yield from _tensor(strategy, model)
     elif strategy.sequence_parallel:
         yield Objection("sequence_parallel", True, "needs tensor_parallel above 1")
+
+
+def replicas_of(strategy: Strategy) -> int:
+    """Copies of the sharded states, each over the data and context ranks of a shard group."""
+    return strategy.data_parallel * strategy.context_parallel // strategy.shard_group_size
 
 
 def compiled(strategy: Strategy) -> bool:
@@ -42,9 +48,12 @@ def compiled(strategy: Strategy) -> bool:
 
 def sharding_objections(strategy: Strategy) -> Iterator[Objection]:
     """Shard groups that make no mesh, and stages that say otherwise than their resharding."""
-    ranks, group = strategy.data_parallel, strategy.shard_group_size
-    if ranks % group:
-        yield Objection("shard_group_size", group, f"a mesh needs a divisor of data_parallel, {ranks}")
+    context, group = strategy.context_parallel, strategy.shard_group_size
+    ranks = strategy.data_parallel * context
+    if ranks % group or group % context:
+        reason = f"a mesh needs a divisor of data_parallel x context_parallel, {ranks}"
+        whole = f"{reason}, and whole groups of {context} context ranks" if context > 1 else reason
+        yield Objection("shard_group_size", group, whole)
     if strategy.reshard_after_forward != (strategy.zero_stage == 3):
         reason = "gathered weights are freed after the forward pass at zero_stage 3, kept at 2"
         yield Objection("reshard_after_forward", strategy.reshard_after_forward, reason)

@@ -9,12 +9,13 @@ from pydantic import ValidationError
 from ...inputs import InputError
 from ..documents import Document
 from .schema import FsdpPlan
-from .write import DTYPES
+from .write import DTYPES, ROTATIONS
 
-OPTIONAL = ("trained_parameters", "trained_dtype", "sync_each_batch")
+OPTIONAL = ("trained_parameters", "trained_dtype", "context_parallel", "context_rotation", "sync_each_batch")
 """Decisions that are constants only where a plan takes them."""
 
 WORDS = {dtype: word for word, dtype in DTYPES.items()}
+KINDS: dict[str, str] = {rotation: kind for kind, rotation in ROTATIONS.items()}
 
 
 def plan_of(file: Document) -> FsdpPlan:
@@ -39,7 +40,7 @@ def fields(file: Document, layers: int) -> dict[str, Any]:
     if found.layers != layers:
         raise InputError("LAYERS", found.layers, file.where("LAYERS"), f"the model has {layers} layers")
     group, replicas = found.axes["dp_shard"], found.axes.get("dp_replicate", 1)
-    tensor = found.axes.get("tp", 1)
+    tensor, context = found.axes.get("tp", 1), found.context_parallel or 1
     place = "cpu" if found.offload_root else "none"
     stage = {
         "layers": found.layers,
@@ -50,7 +51,9 @@ def fields(file: Document, layers: int) -> dict[str, Any]:
     return {
         "backend": "fsdp",
         "software_stack": "fsdp-compile-2024" if found.compiled_layers else "fsdp-hf-2023",
-        "data_parallel": group * replicas,
+        "data_parallel": group * replicas // context,
+        "context_parallel": context,
+        "context_parallel_kind": KINDS[found.context_rotation] if found.context_rotation else "none",
         "tensor_parallel": tensor,
         "zero_stage": 3 if found.reshard_after_forward else 2,
         "shard_group_size": group,

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 Count = Annotated[int, Field(ge=1)]
 Part = Annotated[int, Field(ge=0)]
 Axis = Literal["dp_replicate", "dp_shard", "tp"]
+Rotation = Literal["allgather", "alltoall"]
 
 
 class FsdpPlan(BaseModel):
@@ -38,6 +39,10 @@ class FsdpPlan(BaseModel):
     trained_parameters: Part | None = None
     """Parameters that are trained, where not all are or not as float32 weights."""
     trained_dtype: Literal["bfloat16", "float16", "float32"] | None = None
+    context_parallel: Annotated[int, Field(ge=2)] | None = None
+    """Ranks of `dp_shard`, next to each other but for those of a tensor, that share a sequence."""
+    context_rotation: Rotation | None = None
+    """How they move keys and values."""
     sync_each_batch: bool = Field(default=True, exclude=True)
     """Gradients are reduced after each micro-batch; no constant: the step is written without it."""
 
@@ -57,7 +62,14 @@ class FsdpPlan(BaseModel):
             raise ValueError("more layers recomputed than there are")
         if self.offloaded_layers > (self.layers if self.offload_root else 0):
             raise ValueError("more layers offloaded than there are, or layers without the root")
-        ranks = self.world_size // self.axes.get("tp", 1)
+        context = self.context_parallel or 1
+        if (self.context_parallel is None) != (self.context_rotation is None):
+            raise ValueError("context_parallel and context_rotation go together")
+        if self.axes["dp_shard"] % context:
+            raise ValueError(f"context_parallel {context} does not divide dp_shard {self.axes['dp_shard']}")
+        if context > 1 and self.sequence_length % (2 * context):
+            raise ValueError(f"sequence_length is no multiple of 2 * context_parallel, {2 * context}")
+        ranks = self.world_size // (self.axes.get("tp", 1) * context)
         if ranks * self.micro_batch_size * self.gradient_accumulation_steps != self.global_batch_size:
             raise ValueError(f"{ranks} ranks do not process {self.global_batch_size} sequences a step")
         if (self.trained_parameters is None) != (self.trained_dtype is None):

@@ -5,14 +5,17 @@ from __future__ import annotations
 import re
 from importlib.resources import files
 
+from ...models.strategy import Strategy
 from ...models.work import parameters
 from ...plans.plan import Plan
 from ..label import label
 from ..releases import tested_with
-from .limits import compiled
-from .schema import Axis, FsdpPlan
+from .limits import compiled, replicas_of
+from .schema import Axis, FsdpPlan, Rotation
 
 FILE = "fsdp_plan.py"
+ROTATIONS: dict[str, Rotation] = {"all_gather": "allgather", "ring": "alltoall"}
+"""torch's words for how context ranks move keys and values (`set_rotate_method`)."""
 DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 
 
@@ -42,8 +45,17 @@ def decisions(plan: Plan) -> FsdpPlan:
             "compiled_loss": strategy.loss_kernel == "compiled",
             "sync_each_batch": training.sync_each_batch,
             **_portion(plan),
+            **_context(plan.strategy),
         }
     )
+
+
+def _context(strategy: Strategy) -> dict[str, object]:
+    """Ranks that share a sequence and how, where more than one does."""
+    if strategy.context_parallel == 1:
+        return {}
+    rotation = ROTATIONS[strategy.context_parallel_kind]
+    return {"context_parallel": strategy.context_parallel, "context_rotation": rotation}
 
 
 def _portion(plan: Plan) -> dict[str, object]:
@@ -63,10 +75,11 @@ def write(plan: Plan) -> dict[str, str]:
 
 def module(chosen: FsdpPlan, model: str) -> str:
     """The text of the module: docstring, imports of its parts, constants, parts, `apply`."""
-    tensor = "tp" in chosen.axes
+    tensor, context = "tp" in chosen.axes, chosen.context_parallel is not None
     recompute = chosen.recompute_full_layers + chosen.recompute_selective_layers > 0
     check = "model" if chosen.trained_parameters is None else "portion"
     names = ["ranks", "layers", check, "tensor_parallel" if tensor else "whole_loss"]
+    names += ["context"] * context
     scaled = chosen.compute_dtype == "float16"
     names += [*["recompute"] * recompute, "shard", *["load"] * chosen.loads, "step", *["scaled"] * scaled]
     imports, bodies = [], []
@@ -88,7 +101,7 @@ def module(chosen: FsdpPlan, model: str) -> str:
 def _axes(plan: Plan) -> dict[Axis, int]:
     strategy = plan.strategy
     sizes: dict[Axis, int] = {
-        "dp_replicate": strategy.data_parallel // strategy.shard_group_size,
+        "dp_replicate": replicas_of(strategy),
         "dp_shard": strategy.shard_group_size,
         "tp": strategy.tensor_parallel,
     }
@@ -139,6 +152,8 @@ def _import(source: str, names: set[str]) -> str:
 def _constant(name: str, value: object) -> str:
     if name.endswith("_dtype"):
         return f"{name.upper()} = torch.{value}"
+    if isinstance(value, str):
+        return f'{name.upper()} = "{value}"'
     if isinstance(value, dict):
         entries = ", ".join(f'"{key}": {size}' for key, size in value.items())
         return f"{name.upper()} = {{{entries}}}"
@@ -154,6 +169,10 @@ def _faces(tensor: bool, recompute: bool, chosen: FsdpPlan) -> str:
         steps.append("    check_portion(model, PARAMETERS, TRAINED_PARAMETERS, TRAINED_DTYPE)")
     if tensor:
         steps.append('    cut_tensors(model, layers, mesh["tp"], SEQUENCE_PARALLEL)')
+    if chosen.context_parallel is not None:
+        inner = chosen.axes.get("tp", 1)
+        steps.append(f"    ranks = context_mesh(device_type(), CONTEXT_PARALLEL, {inner})")
+        steps.append("    attend_over_ranks(model, layers, ranks, CONTEXT_ROTATION)")
     if recompute:
         steps.append("    recompute_layers(layers, RECOMPUTE_FULL_LAYERS, RECOMPUTE_SELECTIVE_LAYERS)")
     if chosen.compiled_layers:
@@ -165,7 +184,9 @@ def _faces(tensor: bool, recompute: bool, chosen: FsdpPlan) -> str:
     loop = _LOOP if chosen.sync_each_batch else _LATE
     words = _SCALED if chosen.compute_dtype == "float16" else _PLAIN
     load = _LOAD if chosen.loads else ""
-    return _FACES.format(steps="\n".join(steps), entropy=entropy, loop=loop, load=load, **words)
+    cut = _WHOLE if chosen.context_parallel is None else _PARTS
+    parts = {"steps": "\n".join(steps), "entropy": entropy, "loop": loop, "load": load}
+    return _FACES.format(**parts, **words, **cut)
 
 
 _PLAIN = {
@@ -182,6 +203,14 @@ _SCALED = {
 }
 """What differs in a step where gradients are float16: the loss is scaled, overflowing steps are left out."""
 
+
+_WHOLE = {"axes": "AXES", "around": "loss_context()", "given": "model(input_ids=tokens).logits, following"}
+_PARTS = {
+    "axes": "AXES, CONTEXT_PARALLEL",
+    "around": "cut_sequence(model.context_mesh, tokens, following) as part, loss_context()",
+    "given": "logits_of(model, part), part.following",
+}
+"""What differs in a step where ranks share a sequence."""
 
 _LOAD = '''def load(
     build: Callable[[], nn.Module], mesh: DeviceMesh, weights: Mapping[str, torch.Tensor] | None = None
@@ -235,7 +264,7 @@ def make_mesh() -> DeviceMesh:
 
 def data_rank(mesh: DeviceMesh) -> tuple[int, int]:
     """(rank, count) among those who read different data."""
-    return data_coordinate(mesh, AXES)
+    return data_coordinate(mesh, {axes})
 
 
 def apply(model: nn.Module, mesh: DeviceMesh) -> nn.Module:
@@ -259,8 +288,8 @@ def apply(model: nn.Module, mesh: DeviceMesh) -> nn.Module:
     """
     total = torch.zeros((), device=device_type())
     {loop}
-        with loss_context():
-            loss = token_loss(model(input_ids=tokens).logits, following) / GRADIENT_ACCUMULATION_STEPS
+        with {around}:
+            loss = token_loss({given}) / GRADIENT_ACCUMULATION_STEPS
             {backward}
         total += local_value(loss)
 {stepping}

@@ -50,7 +50,7 @@ def _processes(document: Document) -> Iterator[Finding]:
     mesh = document.get("parallelism_config")
     if isinstance(mesh, dict) and document.get("distributed_type") == "FSDP":
         size = 1
-        for axis in ("dp_replicate", "dp_shard", "tp", "cp"):
+        for axis in ("dp_replicate", "dp_shard", "tp", "cp", "sp"):
             part = mesh.get(f"parallelism_config_{axis}_size", 1)
             size *= part if isinstance(part, int) else 1
         if size != total:
@@ -83,6 +83,10 @@ def _loading(document: Document) -> Iterator[Finding]:
 
 
 def _deepspeed(document: Document) -> Iterator[Finding]:
+    if document.get("parallelism_config") is not None:
+        message = "parallelism_config beside DeepSpeed: accelerate launch refuses to start"
+        mend = "PARALLELISM_CONFIG_SP_SIZE and its like, beside ACCELERATE_USE_PARALLELISM_CONFIG=true"
+        yield at(document, "parallelism_config", "mesh-without-fsdp2", message, mend)
     block = document.get("deepspeed_config")
     if not isinstance(block, dict):
         return

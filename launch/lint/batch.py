@@ -34,7 +34,9 @@ def _ranks(
     if total is None:
         return
     world = bundle.world()
-    ranks = None if world is None else max(1, world // _model_ranks(bundle))
+    sequence = document.get("sequence_parallel_size")
+    shared = sequence if _whole(sequence) and sequence > 0 else 1
+    ranks = None if world is None else max(1, world // (_model_ranks(bundle) * shared))
     each = (micro or 1) * (steps or 1)
     wanted = each * (ranks or 1)
     whole = total == wanted if micro and ranks and (steps or document.get(NAMES[2]) is None) else None

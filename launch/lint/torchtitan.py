@@ -29,6 +29,9 @@ def findings(bundle: Bundle, document: Document) -> Iterator[Finding]:
             message = "activation_checkpoint.mode is gone from the arguments of 0.3"
             mend = "activation-checkpoint:full as the last word"
             yield at(document, path, "removed-key", message, mend)
+        if document.kind == "script" and name == "context_parallel_rotate_method":
+            message = "context_parallel_rotate_method is gone from 0.3, which gathers keys and values"
+            yield at(document, path, "removed-key", message, "take it away")
     yield from _values(bundle, document)
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...models.context import Exchange, unfit
 from ...models.divisors import divisors
 from ...models.strategy import Strategy
 from ...models.transformer import Transformer
 from ...plans.plan import Plan
-from ..objections import backend_objections
+from ..objections import backend_objections, exchange_objections
 from ..refused import Objection
 from .model_limits import model_objections
 from .recompute import whole_layers
@@ -77,10 +76,7 @@ def _tensor(strategy: Strategy, model: Transformer) -> Iterator[Objection]:
         if divisor.required and divisor.number % degree:
             reason = f"does not divide {divisor.of}, {divisor.number}: {divisor.reason}"
             yield Objection(divisor.axis, degree, reason)
-    exchange = Exchange(strategy.context_parallel_kind, strategy.ulysses_group_size)
-    reason = unfit(model, exchange, size)
-    if reason:
-        yield Objection("context_parallel_kind", strategy.context_parallel_kind, reason)
+    yield from exchange_objections(strategy, model)
 
 
 def _pipeline(strategy: Strategy, model: Transformer) -> Iterator[Objection]:

@@ -1,5 +1,5 @@
 """torchtitan: `torchtitan_args.sh` for 0.3, `torchtitan_0_2.toml` for 0.2."""
 
-from .limits import objections
+from .limits import objections, training_objections
 
-__all__ = ["objections"]
+__all__ = ["objections", "training_objections"]

@@ -8,10 +8,12 @@ from ...models.divisors import divisors
 from ...models.strategy import Strategy
 from ...models.training import Optimizer
 from ...models.transformer import Transformer
+from ...plans.plan import Plan
 from ..fsdp.limits import LOSSES, compiled, offload_objections, sharding_objections
-from ..objections import backend_objections
+from ..objections import backend_objections, exchange_objections
 from ..refused import Objection
 from .models import known, models
+from .schema import slices
 
 OPTIMIZERS: tuple[Optimizer, ...] = ("adamw",)
 """What the configurations of torchtitan step."""
@@ -20,6 +22,7 @@ OPTIMIZERS: tuple[Optimizer, ...] = ("adamw",)
 def objections(strategy: Strategy, model: Transformer) -> Iterator[Objection]:
     """Each choice that the arguments cannot carry."""
     yield from backend_objections(strategy, "fsdp")
+    yield from exchange_objections(strategy, model)
     if known(model) is None:
         names = ", ".join(each.config for each in models())
         yield Objection(
@@ -43,10 +46,22 @@ def objections(strategy: Strategy, model: Transformer) -> Iterator[Objection]:
     if strategy.loss_kernel == "compiled" and not compiled(strategy):
         reason = "--compile.enable compiles the layers too"
         yield Objection("loss_kernel", "compiled", reason)
+    if strategy.context_parallel_kind == "ring":
+        reason = "torchtitan 0.3 gathers keys and values; its context_parallel_rotate_method is gone"
+        yield Objection("context_parallel_kind", "ring", reason)
     for divisor in divisors(model):
         if divisor.axis == "tensor_parallel" and divisor.number % strategy.tensor_parallel:
             reason = f"does not divide {divisor.of}, {divisor.number}: {divisor.reason}"
             yield Objection("tensor_parallel", strategy.tensor_parallel, reason)
+
+
+def training_objections(plan: Plan) -> Iterator[Objection]:
+    """Sequences that do not fall into equal slices."""
+    strategy, length = plan.strategy, plan.request.training.sequence_length
+    unit = slices(strategy.context_parallel, strategy.tensor_parallel)
+    if length % unit:
+        reason = f"torchtitan cuts a sequence into {unit} equal slices"
+        yield Objection("training.sequence_length", length, reason)
 
 
 def _layers(strategy: Strategy) -> Iterator[Objection]:

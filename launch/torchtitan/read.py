@@ -10,8 +10,9 @@ from ..documents import Document
 from .pipeline import pipeline_fields
 
 KINDS = {"none": "none", "full": "full", "selective": "selective"}
+EXCHANGES = {"allgather": "all_gather", "alltoall": "ring"}
+"""Kinds by the words of `context_parallel_rotate_method`, an option of releases before 0.3."""
 UNPRICED = {
-    "parallelism.context_parallel_degree": "FSDP plans do not split the sequence; --to megatron does",
     "parallelism.expert_parallel_degree": "FSDP plans do not move tokens between experts; --to megatron does",
 }
 
@@ -78,16 +79,18 @@ def fields(bundle: Bundle, file: Document, cards: int, layers: int) -> dict[str,
     replicas = options.number("parallelism.data_parallel_replicate_degree", 1)
     group = options.number("parallelism.data_parallel_shard_degree", -1)
     stages = options.number("parallelism.pipeline_parallel_degree", 1)
+    context = options.number("parallelism.context_parallel_degree", 1)
     degrees = {
         "tensor_parallel_degree": tensor,
         "data_parallel_replicate_degree": replicas,
         "pipeline_parallel_degree": stages,
+        "context_parallel_degree": context,
     }
     for path, value in degrees.items():
         if value < 1:
             raise options.wrong(f"parallelism.{path}", "must be at least 1", ("1",))
     if group == -1:
-        group = (bundle.world() or cards) // (tensor * replicas * stages)
+        group = (bundle.world() or cards) // (tensor * replicas * stages * context)
     if group < 1:
         raise options.wrong("parallelism.data_parallel_shard_degree", "must be at least 1, or -1", ("-1",))
     word = options.word("parallelism.fsdp_reshard_after_forward", "default")
@@ -100,10 +103,12 @@ def fields(bundle: Bundle, file: Document, cards: int, layers: int) -> dict[str,
         "software_stack": "fsdp-compile-2024" if compiles else "fsdp-eager-2023",
         "loss_kernel": "compiled" if compiles and _compiles_loss(options) else "eager",
         "data_parallel": ranks,
+        "context_parallel": context,
+        "context_parallel_kind": _exchange(options) if context > 1 else "none",
         "tensor_parallel": tensor,
         "sequence_parallel": tensor > 1,
         "zero_stage": 3 if reshard else 2,
-        "shard_group_size": group,
+        "shard_group_size": group * context,
         "reshard_after_forward": reshard,
         "micro_batch_size": micro,
         "precision": _precision(options),
@@ -125,6 +130,14 @@ def fields(bundle: Bundle, file: Document, cards: int, layers: int) -> dict[str,
             raise options.wrong("training.global_batch_size", reason)
         found["gradient_accumulation_steps"] = steps
     return found
+
+
+def _exchange(options: Options) -> str:
+    path = "parallelism.context_parallel_rotate_method"
+    word = options.word(path, "allgather")
+    if word not in EXCHANGES:
+        raise options.wrong(path, "is no way to exchange a sequence", tuple(EXCHANGES))
+    return EXCHANGES[word]
 
 
 def _compiles_loss(options: Options) -> bool:

@@ -13,6 +13,11 @@ Count = Annotated[int, Field(ge=1)]
 Recompute = Literal["none", "selective", "full"]
 
 
+def slices(context: int, tensor: int) -> int:
+    """Equal parts that torchtitan cuts a sequence into: two a context rank, each over the tensor ranks."""
+    return tensor * (2 * context if context > 1 else 1)
+
+
 class Strict(BaseModel):
     """No unknown options, no coercion."""
 
@@ -41,7 +46,7 @@ class ParallelismSection(Strict):
     fsdp_reshard_after_forward: Literal["always", "never"]
     tensor_parallel_degree: Count
     pipeline_parallel_degree: Literal[1]
-    context_parallel_degree: Literal[1]
+    context_parallel_degree: Count
     expert_parallel_degree: Literal[1]
 
 
@@ -67,4 +72,11 @@ class TitanOptions(Strict):
         step = ranks * self.training.local_batch_size
         if self.training.global_batch_size % step:
             raise ValueError(f"global_batch_size {self.training.global_batch_size} is no multiple of {step}")
+        return self
+
+    @model_validator(mode="after")
+    def _whole_slices(self) -> Self:
+        unit = slices(self.parallelism.context_parallel_degree, self.parallelism.tensor_parallel_degree)
+        if self.training.seq_len % unit:
+            raise ValueError(f"seq_len {self.training.seq_len} is no multiple of {unit}")
         return self

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator
 
 from ...plans.plan import Plan
-from ..fsdp.limits import compiled
+from ..fsdp.limits import compiled, replicas_of
 from ..fsdp.write import DTYPES
 from ..label import label
 from ..releases import read_in
@@ -23,6 +23,7 @@ WHOLE = "TORCHTITAN_ARGS"
 def options(plan: Plan) -> TitanOptions:
     """The options of `plan`, checked by their own schema."""
     strategy, training = plan.strategy, plan.request.training
+    context = strategy.context_parallel
     parts = ["model", *["loss"] * (strategy.loss_kernel == "compiled")]
     return TitanOptions.model_validate(
         {
@@ -38,12 +39,12 @@ def options(plan: Plan) -> TitanOptions:
                 "enable_cpu_offload": strategy.offload_params == "cpu",
             },
             "parallelism": {
-                "data_parallel_replicate_degree": strategy.data_parallel // strategy.shard_group_size,
-                "data_parallel_shard_degree": strategy.shard_group_size,
+                "data_parallel_replicate_degree": replicas_of(strategy),
+                "data_parallel_shard_degree": strategy.shard_group_size // context,
                 "fsdp_reshard_after_forward": "always" if strategy.reshard_after_forward else "never",
                 "tensor_parallel_degree": strategy.tensor_parallel,
                 "pipeline_parallel_degree": 1,
-                "context_parallel_degree": 1,
+                "context_parallel_degree": context,
                 "expert_parallel_degree": 1,
             },
             "compile": {"enable": compiled(strategy), "components": parts},

@@ -9,10 +9,12 @@ from typing import Any
 
 from ...inputs import InputError
 from ..accelerate.read import STRATEGIES
-from ..bundle import Bundle, Given, whole
+from ..bundle import Bundle, Given
 from ..documents import Document, document
+from ..fsdp.read import KINDS
+from ..mesh import ranks_of
 from ..trainer import DEFAULT_MICRO_BATCH, TRUE, Trainer
-from .variables import MESH, REPLICAS
+from .variables import CONTEXT, REPLICAS, ROTATION
 
 FALSE = {"false", "0", "no", "none", ""}
 ASIDE = ("auto_wrap", "offload")
@@ -31,13 +33,16 @@ def fields(bundle: Bundle, file: Document, cards: int, per_node: int) -> dict[st
     config, words = _config(bundle, trainer, file), _words(trainer)
     world = bundle.world() or cards
     stage, group = _sharding(bundle, config, words, world, per_node)
+    context = ranks_of(bundle, CONTEXT, world)
     precision = _precision(trainer, file)
     place = "cpu" if "offload" in words or _on(config, "cpu_offload") else "none"
     again = _on(config, "activation_checkpointing") or trainer.recomputes
     return {
         "backend": "fsdp",
         "software_stack": "fsdp-compile-2024" if trainer.switch("torch_compile") else "fsdp-hf-2023",
-        "data_parallel": world,
+        "data_parallel": world // context,
+        "context_parallel": context,
+        "context_parallel_kind": _exchange(bundle) if context > 1 else "none",
         "zero_stage": stage,
         "shard_group_size": group,
         "reshard_after_forward": stage == 3,
@@ -127,18 +132,16 @@ def _sharding(
         raise InputError(field, word.lower()[:60], where, reason, legal=legal)
     if first:
         return known[word], min(world, per_node) if "HYBRID" in word else world
-    return known[word], world // _replicas(bundle, world)
+    return known[word], world // ranks_of(bundle, REPLICAS, world)
 
 
-def _replicas(bundle: Bundle, world: int) -> int:
-    """Copies of the shard group, from the environment that Accelerate reads its mesh from."""
-    used, said = bundle.variable(MESH), bundle.variable(REPLICAS)
-    if used is None or said is None or used.value.lower() not in TRUE:
-        return 1
-    replicas = whole(said.value, REPLICAS, said.where)
-    if replicas < 1 or world % replicas:
-        raise InputError(REPLICAS, replicas, said.where, f"does not divide {world} processes", legal=["1"])
-    return replicas
+def _exchange(bundle: Bundle) -> str:
+    """How context ranks exchange a sequence; Accelerate's own way where nothing is said."""
+    said = bundle.variable(ROTATION)
+    word = said.value if said is not None else "allgather"
+    if said is not None and word not in KINDS:
+        raise InputError(ROTATION, word, said.where, "is no way to exchange a sequence", legal=[*KINDS])
+    return KINDS[word]
 
 
 def _on(config: Mapping[str, Given], key: str) -> bool:

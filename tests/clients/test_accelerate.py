@@ -23,6 +23,8 @@ PLANS = {
     "zero 2": fsdp(2, 8, **BF16),
     "zero 3 full": fsdp(3, 16, stages=stage(recompute_full_layers=4), **BF16),
     "hybrid": fsdp(3, 16, shard_group_size=8, **BF16),
+    "context": fsdp(3, 2, context_parallel=4, context_parallel_kind="ring", **BF16),
+    "context hybrid": fsdp(3, 4, context_parallel=4, shard_group_size=8, **BF16),
     "offloaded": fsdp(3, 8, stages=stage(offloaded_layers=4), **CPU, **BF16),
     "compiled": fsdp(3, 8, software_stack="fsdp-compile-2024", **BF16),
     "fp32": fsdp(3, 8, precision="fp32", gradient_dtype="fp32"),
@@ -123,6 +125,20 @@ def test_replicas_of_shard_groups_become_a_mesh(launched: Any) -> None:
     assert args.use_parallelism_config is True
     assert (mesh.dp_replicate_size, mesh.dp_shard_size) == (2, 8)
     assert mesh.fsdp_dim_names == ["dp_replicate", "dp_shard_cp"]
+
+
+def test_ranks_that_share_a_sequence_become_a_mesh(launched: Any) -> None:
+    """Two shards of four context ranks that pass keys on; twice as many in two replicas, which gather."""
+    from accelerate.parallelism_config import ParallelismConfig
+
+    launched(PLANS["context"])
+    mesh = ParallelismConfig()
+    assert mesh._get_mesh() == (("dp_shard", "cp"), (2, 4))
+    assert mesh.cp_handler.cp_comm_strategy == "alltoall"
+    launched(PLANS["context hybrid"])
+    mesh = ParallelismConfig()
+    assert (mesh.dp_replicate_size, mesh.dp_shard_size, mesh.cp_size, mesh.total_size) == (2, 2, 4, 16)
+    assert mesh.cp_handler.cp_comm_strategy == "allgather"
 
 
 def test_compiled_layers_are_regions(launched: Any) -> None:

@@ -61,6 +61,7 @@ def test_the_client_reads_what_the_plan_says(plans: list[Plan], reader: Any) -> 
         assert read.train_batch_size == plan.request.training.global_batch_size
         assert read.train_micro_batch_size_per_gpu == strategy.micro_batch_size
         assert read.gradient_accumulation_steps == strategy.gradient_accumulation_steps
+        assert written.get("sequence_parallel_size", 1) == strategy.context_parallel
         assert zero.stage == strategy.zero_stage
         assert bool(read.bfloat16_config.enabled) == (strategy.precision == "bf16")
         assert bool(read.float16_config.enabled) == (strategy.precision == "fp16")

@@ -21,6 +21,11 @@ MIXED = stage(recompute_full_layers=2, recompute_selective_layers=1)
 CUT: dict[str, Any] = {"tensor_parallel": 2, "stages": MIXED, **FP32}
 
 
+def over(ranks: int, kind: str = "all_gather") -> dict[str, Any]:
+    """A sequence over some ranks."""
+    return {"context_parallel": ranks, "context_parallel_kind": kind}
+
+
 class Case(NamedTuple):
     """A plan, and the elements of the weights that each rank must hold."""
 
@@ -88,6 +93,13 @@ CASES = {
         job={"sync_each_batch": False},
     ),
     "no master": Case(fsdp(3, WORLD), PARAMETERS // 4, job={"master_weights": False}, least=0.01),
+    "context gathered": Case(fsdp(3, 1, **over(4), stages=MIXED, **FP32), PARAMETERS // 4),
+    "context around": Case(fsdp(2, 2, **over(2, "ring"), **FP32), PARAMETERS // 4),
+    "context hybrid": Case(fsdp(3, 2, **over(2), shard_group_size=2, **FP32), PARAMETERS // 2),
+    "context bf16": Case(fsdp(3, 2, **over(2, "ring"), micro_batch_size=2), PARAMETERS // 4),
+    "context and tensor": Case(
+        fsdp(3, 1, **over(2), sequence_parallel=True, **CUT), (PARAMETERS - NORMS) // 4 + NORMS // 2
+    ),
     "root offloaded": Case(
         fsdp(3, WORLD, offload_optimizer="cpu", offload_params="cpu", **FP32), PARAMETERS // 4
     ),
@@ -158,9 +170,10 @@ def test_each_rank_holds_its_share(found: list[Any], name: str) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_ranks_read_the_data_of_their_coordinate(found: list[Any], name: str) -> None:
-    """Data-parallel ranks are numbered once each; the two ranks of a tensor-parallel pair read the same."""
+    """Data-parallel ranks are numbered once each; ranks of one tensor or one sequence read the same."""
     strategy = CASES[name].strategy
-    expected = [[rank // strategy.tensor_parallel, strategy.data_parallel] for rank in range(WORLD)]
+    inner = strategy.tensor_parallel * strategy.context_parallel
+    expected = [[rank // inner, strategy.data_parallel] for rank in range(WORLD)]
 
     assert [rank[name]["data_rank"] for rank in found] == expected
 

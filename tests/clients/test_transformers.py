@@ -14,7 +14,7 @@ from random_plans import random_plans
 
 from shardwise.launch import emit
 from shardwise.launch.families import families
-from shardwise.launch.fsdp.limits import compiled
+from shardwise.launch.fsdp.limits import compiled, replicas_of
 from shardwise.launch.lint.keys import facts
 from shardwise.plans import Plan
 
@@ -108,9 +108,13 @@ def test_the_plugin_of_the_trainer_gets_the_plan(
                 types[strategy.precision], types[strategy.gradient_dtype],
             )  # fmt: skip
         mesh = ParallelismConfig()
-        replicas = strategy.data_parallel // strategy.shard_group_size
-        assert mesh.dp_replicate_size == replicas
-        assert mesh.dp_shard_size == (strategy.shard_group_size if replicas > 1 else 1)
+        replicas, context = replicas_of(strategy), strategy.context_parallel
+        several = replicas > 1 or context > 1
+        assert (mesh.dp_replicate_size, mesh.cp_size) == (replicas, context)
+        assert mesh.dp_shard_size == (strategy.shard_group_size // context if several else 1)
+        if context > 1:
+            rotation = {"ring": "alltoall", "all_gather": "allgather"}[strategy.context_parallel_kind]
+            assert mesh.cp_handler.cp_comm_strategy == rotation
         dynamo = TorchDynamoPlugin(backend=found.torch_compile_backend, mode=found.torch_compile_mode)
         assert dynamo.use_regional_compilation is compiled(strategy)
         assert dynamo.backend.value.lower() == ("inductor" if compiled(strategy) else "no")
@@ -177,10 +181,30 @@ def test_the_trainer_fills_in_what_the_plan_says(tmp_path: Path, monkeypatch: py
         assert found.use_liger_kernel == (strategy.loss_kernel == "chunked")
         assert '"auto"' not in json.dumps(filled)
         assert found.hf_deepspeed_config.mismatches == []
-        aside = {"train_batch_size", "steps_per_print"}  # of one process; the trainer's own
+        # of one process; the trainer's own; told by variables
+        aside = {"train_batch_size", "steps_per_print", "sequence_parallel_size"}
         assert {k: v for k, v in filled.items() if k not in aside} == {
             k: v for k, v in own.items() if k not in aside
         }
+
+
+def test_ranks_of_deepspeed_that_share_a_sequence_arrive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exported: Any
+) -> None:
+    """Accelerate reads them from its environment, and makes the batch of DeepSpeed's file from data ranks."""
+    from accelerate.parallelism_config import ParallelismConfig
+
+    plans = [plan for plan in PLANS if plan.strategy.context_parallel > 1]
+    assert plans
+    for plan in plans:
+        strategy, filled = plan.strategy, parsed(plan, tmp_path, monkeypatch).hf_deepspeed_config.config
+        exported(plan)
+        mesh = ParallelismConfig()
+        made = filled["train_micro_batch_size_per_gpu"] * filled["gradient_accumulation_steps"]
+
+        assert (mesh.sp_size, mesh.sp_backend) == (strategy.context_parallel, "deepspeed")
+        assert mesh.sp_handler.sp_attn_implementation == "sdpa"
+        assert made * mesh.data_parallel_size == plan.request.training.global_batch_size
 
 
 def test_a_number_that_contradicts_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

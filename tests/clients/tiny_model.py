@@ -72,10 +72,12 @@ def batch(step: int, sequences: int) -> torch.Tensor:
     return torch.randint(0, VOCABULARY, (sequences, SEQUENCE + 1), generator=made)
 
 
-def loss_of(model: Any, tokens: torch.Tensor) -> torch.Tensor:
-    """Mean cross entropy of the next tokens."""
-    logits = model(input_ids=tokens[:, :-1]).logits
-    return torch.nn.functional.cross_entropy(logits.flatten(0, 1).float(), tokens[:, 1:].flatten())
+def loss_of(model: Any, tokens: torch.Tensor, rank: int = 0, ranks: int = 1) -> torch.Tensor:
+    """Mean cross entropy of the next tokens, of the part of each sequence that one of `ranks` has."""
+    part = slice(rank * SEQUENCE // ranks, (rank + 1) * SEQUENCE // ranks)
+    told = {"position_ids": torch.arange(SEQUENCE)[None, part].repeat(len(tokens), 1)} if ranks > 1 else {}
+    logits = model(input_ids=tokens[:, :-1][:, part], **told).logits
+    return torch.nn.functional.cross_entropy(logits.flatten(0, 1).float(), tokens[:, 1:][:, part].flatten())
 
 
 def plain_training(model: Any, optimizer: Any, batches: list[torch.Tensor]) -> dict[str, list[float]]:

@@ -27,16 +27,19 @@ def train(case: dict[str, Any]) -> dict[str, Any]:
     model = tiny_model.build()
     if case["recompute"]:
         model.gradient_checkpointing_enable()
-    engine, *_ = deepspeed.initialize(model=model, config=case["config"], model_parameters=model.parameters())
+    given = {"model": model, "config": case["config"], "model_parameters": model.parameters()}
+    ranks = case["config"].get("sequence_parallel_size", 1)
+    engine, *_ = deepspeed.initialize(**given, **shared(model, case["config"]))
     micro, steps = engine.train_micro_batch_size_per_gpu(), engine.gradient_accumulation_steps()
+    rank, count = RANK // ranks, WORLD // ranks
     losses, norms, second = [], [], 0
-    tokens = tiny_model.batch(0, micro * steps * WORLD)
+    tokens = tiny_model.batch(0, micro * steps * count)
     for _ in range(STEPS):
         total = torch.zeros(())
         for part in range(steps):
-            first = (part * WORLD + RANK) * micro
-            loss = tiny_model.loss_of(engine, tokens[first : first + micro])
-            engine.backward(loss)
+            first = (part * count + rank) * micro
+            loss = tiny_model.loss_of(engine, tokens[first : first + micro], RANK % ranks, ranks)
+            engine.backward(loss / ranks if engine.zero_optimization_stage() < 3 else loss)
             second = max(second, second_copy(engine))  # dropped when the weights change
             engine.step()
             total += loss.detach().float() / steps
@@ -44,6 +47,21 @@ def train(case: dict[str, Any]) -> dict[str, Any]:
         losses.append(total.item() / WORLD)
         norms.append(float(engine.get_global_grad_norm() or 0))
     return {"losses": losses, "norms": norms, "second_copy": second, **account(engine)}
+
+
+def shared(model: Any, config: dict[str, Any]) -> dict[str, Any]:
+    """What DeepSpeed is handed where ranks share a sequence; once a process, as it patches transformers."""
+    if "sequence_parallel_size" not in config:
+        return {}
+    from deepspeed.runtime.sequence_parallel.ulysses_sp import UlyssesSPAttentionHF
+
+    mpu = UlyssesSPAttentionHF.register_with_transformers(
+        model,
+        core_attn_implementation="sdpa",
+        sequence_parallel_size=config["sequence_parallel_size"],
+        micro_batch_size=config["train_micro_batch_size_per_gpu"],
+    )
+    return {"mpu": mpu}
 
 
 def account(engine: Any) -> dict[str, Any]:
@@ -104,7 +122,7 @@ def attempt(case: dict[str, Any]) -> dict[str, Any]:
     return {"error": None}
 
 
-def plain(params: dict[str, Any], zero_steps: int) -> dict[str, list[float]]:
+def plain(params: dict[str, Any], sequences: int, zero_steps: int) -> dict[str, list[float]]:
     """Training without DeepSpeed, after `zero_steps` steps of the optimizer on zero gradients."""
     model = tiny_model.build()
     params.pop("torch_adam")
@@ -114,16 +132,22 @@ def plain(params: dict[str, Any], zero_steps: int) -> dict[str, list[float]]:
             weight.grad = torch.zeros_like(weight)
         adamw.step()
         adamw.zero_grad()
-    return tiny_model.plain_training(model, adamw, [tiny_model.batch(0, 4 * WORLD)] * STEPS)
+    return tiny_model.plain_training(model, adamw, [tiny_model.batch(0, sequences)] * STEPS)
+
+
+def plain_twins(config: dict[str, Any]) -> dict[str, Any]:
+    """Ordinary training of the same batch, before any case changes how transformers attends."""
+    params, batch = config["optimizer"]["params"], config["train_batch_size"]
+    return {
+        "plain": plain({**params}, batch, zero_steps=0),
+        "plain, one step ahead": plain({**params}, batch, zero_steps=1),
+    }
 
 
 if __name__ == "__main__":
     deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False  # else a kernel is compiled for minutes
     deepspeed.init_distributed(dist_backend="gloo")
     job = json.loads((folder / "job.json").read_text(encoding="utf-8"))
-    found = {name: attempt(case) for name, case in job.items()}
-    if RANK == 0:
-        params = next(iter(job.values()))["config"]["optimizer"]["params"]
-        found["plain"] = plain({**params}, zero_steps=0)
-        found["plain, one step ahead"] = plain({**params}, zero_steps=1)
+    found = plain_twins(next(iter(job.values()))["config"]) if RANK == 0 else {}
+    found |= {name: attempt(case) for name, case in job.items()}
     (folder / f"out{RANK}.json").write_text(json.dumps(found), encoding="utf-8")

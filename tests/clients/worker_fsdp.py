@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
-from clients import tiny_model  # noqa: E402
+from clients import ring_on_cpu, tiny_model  # noqa: E402
 from torch.distributed.tensor import DTensor  # noqa: E402
 from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
@@ -149,6 +149,7 @@ def plain(case: dict[str, Any]) -> dict[str, list[float]]:
 
 if __name__ == "__main__":
     job = json.loads((folder / "job.json").read_text(encoding="utf-8"))
+    ring_on_cpu.install()
     found = {}
     for name, case in job.items():
         found[name] = attempt(name, case)

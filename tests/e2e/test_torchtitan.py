@@ -10,7 +10,7 @@ import pytest
 from random_plans import random_plans
 
 from shardwise.launch import emit
-from shardwise.launch.fsdp.limits import compiled
+from shardwise.launch.fsdp.limits import compiled, replicas_of
 from shardwise.launch.lint.keys import facts
 from shardwise.plans import Plan
 
@@ -43,8 +43,9 @@ def test_the_parser_reads_what_the_plan_says(index: int, tmp_path: Path) -> None
         axes, sizes = found.parallelism, found.training
 
         assert axes.tensor_parallel_degree == strategy.tensor_parallel
-        assert axes.data_parallel_shard_degree == strategy.shard_group_size
-        assert axes.data_parallel_replicate_degree == strategy.data_parallel // strategy.shard_group_size
+        assert axes.context_parallel_degree == strategy.context_parallel
+        assert axes.data_parallel_shard_degree == strategy.shard_group_size // strategy.context_parallel
+        assert axes.data_parallel_replicate_degree == replicas_of(strategy)
         assert axes.fsdp_reshard_after_forward == ("always" if strategy.zero_stage == 3 else "never")
         assert (sizes.local_batch_size, sizes.global_batch_size) == (
             strategy.micro_batch_size,
@@ -55,6 +56,20 @@ def test_the_parser_reads_what_the_plan_says(index: int, tmp_path: Path) -> None
         assert sizes.mixed_precision_param == {"bf16": "bfloat16", "fp32": "float32"}[strategy.precision]
         assert found.compile.enable == compiled(strategy)
         assert type(found.activation_checkpoint).__qualname__ == KINDS[strategy.recompute]
+
+
+def test_its_mesh_holds_the_ranks_of_a_sequence(tmp_path: Path) -> None:
+    """The sizes it makes of the options fill the world, shards over data and context ranks together."""
+    from torchtitan.distributed.parallel_dims import ParallelDims
+
+    plans = [plan for plan in random_plans("torchtitan", 40) if plan.strategy.context_parallel > 1]
+    assert plans
+    for plan in plans:
+        found: Any = config.ConfigManager().parse_args(split(words(plan, tmp_path)))
+        sizes = ParallelDims.from_config(found.parallelism, world_size=plan.strategy.world)
+
+        assert sizes.cp_enabled and sizes.cp == plan.strategy.context_parallel
+        assert sizes.dp_shard * sizes.cp == plan.strategy.shard_group_size
 
 
 def test_a_slip_is_refused(tmp_path: Path) -> None:

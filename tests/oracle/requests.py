@@ -7,7 +7,7 @@ from random import Random
 from shardwise.plans import Request
 
 from .machines import binding
-from .themes import THEMES, crowded
+from .themes import THEMES, crowded, shared
 
 RULES = (
     "tensor_parallel * pipeline_parallel <= 4",
@@ -50,6 +50,16 @@ def exchanging(seed: int) -> Request:
     """
     rng = Random(seed)
     return binding(rng, Request(**crowded(rng)))
+
+
+def sharing(seed: int) -> Request:
+    """A request that splits sequences over ranks of FSDP or DeepSpeed.
+
+    >>> {sharing(seed).choose.backend for seed in range(8)} == {("fsdp",), ("deepspeed",)}
+    True
+    """
+    rng = Random(seed)
+    return binding(rng, Request(**shared(rng)))
 
 
 OBJECTIVES = ("step_seconds", "usd_per_token", "gpus")

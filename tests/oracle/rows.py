@@ -261,7 +261,7 @@ def _exchanges(request: Request, name: str, t: int, c: int) -> Iterator[tuple[st
         yield from (("none", 1) for _ in range(_asked_for(request, "none", 1)))
         return
     pairs = [(kind, size) for kind in KINDS[name] for size in range(1, c + 1) if _is_of(kind, size, c)]
-    able = [pair for pair in pairs if _exchanged(request, t, *pair)]
+    able = [pair for pair in pairs if _exchanged(request, name, t, *pair)]
     choose, island = request.choose, request.cluster.tiers().tiers[0].cards
     if choose.context_parallel_kind or choose.ulysses_group_size:
         yield from (pair for pair in able if _asked_for(request, *pair))
@@ -289,9 +289,14 @@ def _is_of(kind: str, size: int, c: int) -> bool:
     return size == (c if kind == "ulysses" else 1)
 
 
-def _exchanged(request: Request, t: int, kind: str, size: int) -> bool:
-    """Windows never go round; latent keys and values always do; each rank has whole heads of both."""
+def _exchanged(request: Request, name: str, t: int, kind: str, size: int) -> bool:
+    """Windows never go round; latent keys and values always do; each rank has whole heads of both.
+
+    Megatron-LM alone has windows and latent keys and values over several ranks at all.
+    """
     mixers = [run.block.attention for run in request.model.runs]
+    if name != "megatron" and any(mixer.window or mixer.kv_rank is not None for mixer in mixers):
+        return False
     if any(mixer.window for mixer in mixers) and kind in ("ring", "ulysses+ring"):
         return False
     if any(mixer.kv_rank is not None for mixer in mixers) and kind in ("all_gather", "ulysses"):
@@ -372,7 +377,8 @@ def _shards(
             continue
         for size in range(1, ranks + 1):
             whole = size == (ranks if zero else 1)
-            part = zero > 0 and known.name == "fsdp" and size > 1 and cut.expert == cut.context == 1
+            part = zero > 0 and known.name == "fsdp" and size > 1 and cut.expert == 1
+            part &= size % cut.context == 0
             if not whole and not (part and ranks % size == 0):
                 continue
             again = zero == 3

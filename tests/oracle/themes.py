@@ -120,6 +120,22 @@ def exchanged(rng: Random) -> dict[str, Any]:
     return asked(rng, transformer, (rng.choice(CARDS), 4, rng.choice((1, 2))), (2, 4), choose)
 
 
+def shared(rng: Random) -> dict[str, Any]:
+    """FSDP and DeepSpeed: a sequence over two cards or more, states over the ranks of it too."""
+    transformer = rng.choice((dense, dense, gpt, mixed))(rng, rng.randint(2, 5))
+    backend, kinds = rng.choice(
+        (("fsdp", None), ("fsdp", ["all_gather"]), ("fsdp", ["ring", "all_gather"]), ("deepspeed", None))
+    )
+    choose: dict[str, Any] = {
+        "backend": [backend],
+        "tensor_parallel": rng.choice((None, [1])),
+        "context_parallel": rng.choice(([2], [2, 4])),
+        "context_parallel_kind": kinds,
+        "recompute": rng.choice((None, ["full"], ["none"])),
+    }
+    return asked(rng, transformer, (rng.choice(CARDS), 4, rng.choice((1, 2))), (2, 4), choose)
+
+
 def crowded(rng: Random) -> dict[str, Any]:
     """Several ways to exchange a sequence over two cards or four, many micro-batches to choose from."""
     fields = exchanged(rng)

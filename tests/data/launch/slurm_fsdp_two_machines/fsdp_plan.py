@@ -74,12 +74,12 @@ def mesh_of(axes: Mapping[str, int]) -> DeviceMesh:
     return init_device_mesh(device_type(), tuple(axes.values()), mesh_dim_names=tuple(axes))
 
 
-def data_coordinate(mesh: DeviceMesh, axes: Mapping[str, int]) -> tuple[int, int]:
-    """(rank, count) for a data sampler: ranks of one tensor-parallel group get the same rank."""
+def data_coordinate(mesh: DeviceMesh, axes: Mapping[str, int], context: int = 1) -> tuple[int, int]:
+    """(rank, count) for a data sampler: ranks of one tensor get the same rank, and `context` neighbours."""
     rank, count = 0, 1
     for name in (name for name in axes if name != "tp"):
         rank, count = rank * axes[name] + mesh.get_local_rank(name), count * axes[name]
-    return rank, count
+    return rank // context, count // context
 
 
 def decoder_layers(model: nn.Module, count: int) -> nn.ModuleList:
