@@ -102,7 +102,9 @@ def _line(record: Record) -> dict[str, Any]:
             "same": PHASES[peak] == record.text("peak_phase"),
         },
         "total": _beside(sum(moments[peak].values()), record.number("total_gib")),
-        "params": _beside(_of(moments[peak], "weights", "gathered_units"), record.number("params_gib")),
+        "params": _beside(
+            _of(moments[peak], "weights", "gathered_units", "autocast_copies"), record.number("params_gib")
+        ),
         "optimizer": _beside(
             _of(moments[peak], "optimizer", "step_copy", "step_temporary"), record.number("optim_gib")
         ),

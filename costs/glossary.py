@@ -38,6 +38,7 @@ _SHARDED = {"zero_stage": 1, "micro_batch_size": 1}
 _TENSOR = {**_SHARDED, "backend": "megatron", "tensor_parallel": 8, "sequence_parallel": True}
 _OFFLOADED = {"backend": "deepspeed", "zero_stage": 3, "offload_optimizer": "cpu", "offload_params": "cpu"}
 _WHOLE = {"backend": "fsdp", "zero_stage": 3}
+_PLAIN = {"backend": "fsdp", "zero_stage": 0}
 _REFERENCE = {"reference_model": "self", "reference_output": "logits"}
 _ULYSSES = {
     **_SHARDED, "backend": "megatron", "context_parallel": 8, "context_parallel_kind": "ulysses",
@@ -60,6 +61,7 @@ OTHERS = (
     Example("llama-3.1-8b", "QLoRA of rank 16 under FSDP", _WHOLE, {"trainable": "qlora(16)"}),
     Example("llama-3.1-8b", "LoRA of rank 16, weights in host memory", _OFFLOADED, {"trainable": "lora(16)"}),
     Example("llama-3.1-8b", "a copy of itself as reference under FSDP", _WHOLE, _REFERENCE),
+    Example("llama-3.1-8b", "plain data parallel of PyTorch", _PLAIN),
     Example("llama-3.1-8b", "paged optimizer under FSDP", _WHOLE, {"optimizer": "paged-adamw-8bit"}),
 )
 """Examples after the usual one, for terms that it does not have."""

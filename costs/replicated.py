@@ -41,7 +41,7 @@ def _copies(layout: Layout, portion: Portion, rows: Bools) -> Term:
     cast = rows & (portion_bytes(layout, portion, "weights_bytes") > layout.element_bytes)
     pieces = _whole(portion, np.where(cast, layout.element_bytes, 0.0))
     again = {} if portion.name == "trained" else {"full": -pieces["layer"]}
-    return Term("gathered_units", "stage", _COPIES, pieces | again)
+    return Term("autocast_copies", "stage", _COPIES, pieces | again)
 
 
 def _whole(portion: Portion, each: Floats) -> dict[str, Ints]:

@@ -159,8 +159,9 @@ def test_plain_data_parallel_holds_gradients_twice() -> None:
     parameters = term(mixed, "step", "weights") / 4
 
     assert term(mixed, "step", "buckets") == pytest.approx(4 * parameters, rel=1e-6)
-    assert term(mixed, "forward", "gathered_units") == pytest.approx(2 * parameters, rel=1e-6)
-    assert term(mixed, "step", "gathered_units") == term(pure, "forward", "gathered_units") == 0
+    assert term(mixed, "forward", "autocast_copies") == pytest.approx(2 * parameters, rel=1e-6)
+    assert term(mixed, "step", "autocast_copies") == term(pure, "forward", "autocast_copies") == 0
+    assert term(mixed, "forward", "gathered_units") == 0
     assert term(pure, "step", "buckets") == term(pure, "step", "gradients") > 0
 
 
