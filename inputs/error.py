@@ -45,6 +45,10 @@ class InputError(ValueError):
         return f"{head}; legal: {', '.join(self.legal)}{others}" if self.legal else head
 
 
+_WORDS = {"True": "true", "False": "false", "None": "null"}
+"""Words of files for what Python calls otherwise."""
+
+
 def shorten(value: object, length: int = 80) -> str:
     """`value` as one printable line of at most `length` characters.
 
@@ -54,6 +58,6 @@ def shorten(value: object, length: int = 80) -> str:
     if isinstance(value, int) and value.bit_length() > 4 * length:
         return f"an integer of {value.bit_length()} bits"
     text = value if isinstance(value, str) else repr(value)
-    text = text.lower() if isinstance(value, bool) else text
+    text = _WORDS.get(text, text) if value is None or isinstance(value, bool) else text
     text = "".join(c if c.isprintable() else "?" for c in text[: length + 1])
     return text if len(text) <= length else text[: length - 3] + "..."

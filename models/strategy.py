@@ -6,7 +6,7 @@ from typing import Any, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
-from ..inputs import Frozen
+from ..inputs import Frozen, InputError
 from .context import USUAL, ContextKind, Exchange, usual_group
 from .context import misfit as context_misfit
 from .overlap import KNOBS as OVERLAP_KNOBS
@@ -146,7 +146,7 @@ class Strategy(Frozen):
         if self.pipeline_schedule != usual_schedule(*degrees):
             reason = misfit(self.pipeline_schedule, *degrees, self.gradient_accumulation_steps)
             if reason is not None:
-                raise ValueError(reason)
+                raise InputError("pipeline_schedule", self.pipeline_schedule, "strategy", reason)
         return self
 
     @model_validator(mode="after")
@@ -154,15 +154,15 @@ class Strategy(Frozen):
         exchange = Exchange(self.context_parallel_kind, self.ulysses_group_size)
         reason = context_misfit(exchange, self.context_parallel)
         if reason:
-            raise ValueError(f"context_parallel_kind {' of '.join(map(str, exchange))}: {reason}")
+            told = f"context_parallel_kind {' of '.join(map(str, exchange))}: {reason}"
+            raise InputError("context_parallel_kind", self.context_parallel_kind, "strategy", told)
         return self
 
     @model_validator(mode="after")
     def _stages(self) -> Self:
         if len(self.stages) != self.pipeline_parallel:
-            raise ValueError(
-                f"stages holds {len(self.stages)} entries, pipeline_parallel is {self.pipeline_parallel}"
-            )
+            reason = f"stages holds {len(self.stages)} entries, pipeline_parallel is {self.pipeline_parallel}"
+            raise InputError("stages", [stage.layers for stage in self.stages], "strategy", reason)
         return self
 
     @property

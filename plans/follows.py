@@ -28,7 +28,7 @@ def choices(data: Mapping[str, Any], field: str, origin: str) -> dict[str, Any]:
 def refuse_contradiction(data: Mapping[str, Any], strategy: Strategy, field: str, origin: str) -> None:
     """Refuses words of `data` that say otherwise than the choices of `strategy`, from which they follow."""
     follow = dict(_leaves(derived_words(strategy)))
-    for word, said in _leaves({word: data[word] for word in WORDS if word in data}):
+    for word, said in _leaves({word: data[word] for word in WORDS if data.get(word) is not None}):
         if word in follow and said != follow[word]:
             reason = f"contradicts {_source(word)}, by which it is {_spelled(follow[word])}"
             raise InputError(f"{field}.{word}", _spelled(said), origin, reason, code="contradiction")

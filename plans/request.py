@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field, ValidationError, field_validator, model_v
 from ..hardware import Cluster
 from ..inputs import Frozen, InputError, nearest
 from ..inputs.kinds import refuse_no_mapping
-from ..inputs.origin import as_input_error, origin_of
+from ..inputs.origin import as_input_error, origin_of, placed
 from ..models import Training, Transformer
 from ..models.adapters import check_targets
 from .choose import Choose
@@ -152,6 +152,8 @@ class Request(Frozen):
             return type(self).model_validate(parts)
         except ValidationError as error:
             raise as_input_error(error, parts["origins"], of=type(self)) from None
+        except InputError as error:
+            raise placed(error, parts["origins"]) from None
 
 
 def _trained(data: Mapping[str, Any], origins: Mapping[str, str]) -> Any:

@@ -116,8 +116,9 @@ def kept_from(data: Mapping[str, Any], name: str) -> Kept:
     if status in ("infeasible", "unknown") or "error" in data:
         found = status or "error"
         raise InputError("plan.status", found, name, "holds no plan", legal=["optimal", "feasible"])
-    if data.get("schema_version") != 1:
-        version, reason = data.get("schema_version", "nothing"), "is no plan this version reads"
+    version = data.get("schema_version", "nothing")
+    if version != 1 or isinstance(version, bool):
+        reason = "is no plan this version reads"
         raise InputError("plan.schema_version", version, name, reason, legal=["1"])
     try:
         plain = _bare({key: value for key, value in data.items() if key != WRITTEN}, "plan", name)

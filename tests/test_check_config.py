@@ -368,3 +368,13 @@ def test_an_auto_at_the_top_needs_a_trainer(tmp_path: Path, name: str) -> None:
     with pytest.raises(InputError, match="trainer's arguments") as error:
         read(tmp_path, ds_json=text)
     assert error.value.field == name
+
+
+@pytest.mark.parametrize("flag", ["--cp-comm-type", "--recompute-granularity", "--micro-batch-size"])
+def test_an_argument_of_megatron_without_its_value_is_refused(tmp_path: Path, flag: str) -> None:
+    """argparse stops there: it is not read as if the argument were not given."""
+    text = "torchrun --nnodes 2 --nproc-per-node 8 pretrain_gpt.py --num-layers 32 --bf16 \\\n"
+    text += f"  --context-parallel-size 2 --global-batch-size 128 {flag}\n"
+    with pytest.raises(InputError, match="needs a value") as error:
+        read(tmp_path, args_sh=text)
+    assert (error.value.field, error.value.origin[-9:]) == (flag, "args.sh:2")

@@ -73,7 +73,20 @@ def test_an_answer_reads_back() -> None:
         ({"backend": "fsdp", "zero_stage": 4}, "strategy.zero_stage"),
         ({"backend": "fsdp", "offload_optimizer": "disk"}, "strategy.offload_optimizer"),
         ({"backend": "fsdp", "stages": [{"layers": 31}]}, "strategy.stages"),
-        ({"backend": "fsdp", "stages": []}, "strategy"),
+        ({"backend": "fsdp", "stages": []}, "strategy.stages"),
+        (
+            {"backend": "megatron", "pipeline_parallel": 2, "pipeline_schedule": "zb-v"},
+            "strategy.pipeline_schedule",
+        ),
+        (
+            {
+                "backend": "megatron",
+                "context_parallel": 4,
+                "context_parallel_kind": "ulysses+ring",
+                "ulysses_group_size": 3,
+            },
+            "strategy.context_parallel_kind",
+        ),
         ({"backend": "fsdp", "stages": 3}, "strategy.stages"),
         ({"backend": "fsdp", "stages": [{"layers": -1}]}, "strategy.stages.layers"),
         ({"backend": "fsdp", "stages": [{"layers": 32}], "recompute": "full"}, "strategy.recompute"),
@@ -97,6 +110,11 @@ def test_bad_strategies_are_refused(data: dict[str, Any], field: str) -> None:
     with pytest.raises(InputError) as caught:
         read_strategy(data, MODEL, "s.json", JOB)
     assert (caught.value.field, caught.value.origin) == (field, "s.json")
+
+
+def test_null_is_a_word_left_out() -> None:
+    """As other programs write what they do not say."""
+    assert read_strategy({"backend": "fsdp", "recompute": None}, MODEL, "s.json").recompute == "none"
 
 
 def test_an_error_names_the_line_where_it_is_known() -> None:

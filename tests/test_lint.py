@@ -16,6 +16,7 @@ from shardwise.launch import emit
 from shardwise.launch.documents import documents
 from shardwise.launch.lint import Finding, lint
 from shardwise.launch.lint.keys import facts
+from shardwise.launch.lint.torchtitan import DEGREES, SHARDS
 
 GOOD: dict[str, Any] = {
     "train_micro_batch_size_per_gpu": 1,
@@ -252,6 +253,24 @@ def test_every_degree_of_megatron_is_a_whole_number(tmp_path: Path, name: str, v
     told = [(each.rule, each.line) for each in found(tmp_path, m_sh=text) if each.rule == "wrong-type"]
 
     assert told == [("wrong-type", 9)]
+
+
+@pytest.mark.parametrize("name", ["cp_comm_type", "recompute_granularity", "fp8_format", "recompute_modules"])
+def test_an_argument_with_a_value_has_one(tmp_path: Path, name: str) -> None:
+    """argparse expects one: the line of the argument is named."""
+    text = MEGATRON + f"torchrun pretrain_gpt.py --{name.replace('_', '-')} --swiglu\n"
+
+    assert [each.line for each in found(tmp_path, m_sh=text) if each.rule == "wrong-type"] == [9]
+
+
+@pytest.mark.parametrize("value", ["banana", "1.5", ""])
+def test_every_degree_of_torchtitan_is_a_whole_number(tmp_path: Path, value: str) -> None:
+    """In a script and in a TOML file."""
+    for name in (*DEGREES, SHARDS):
+        text = f"torchrun -m torchtitan.train --module llama3 --parallelism.{name} {value}\n"
+        assert [each.rule for each in found(tmp_path, t_sh=text)] == ["wrong-type"]
+        toml = f'[parallelism]\n{name} = "{value}"\n[training]\nsteps = 3\n'
+        assert [(each.rule, each.line) for each in found(tmp_path, t_toml=toml)] == [("wrong-type", 2)]
 
 
 def test_what_a_shell_adds_is_no_value(tmp_path: Path) -> None:

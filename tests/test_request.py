@@ -241,6 +241,7 @@ def test_changed_requests_are_checked_again(job: Path) -> None:
         ("host_memory_bytes=1.5XB", "limits.host_memory_bytes"),
         ("max_usd_per_hour=0", "limits.max_usd_per_hour"),
         ("minimize=fun", "objective.minimize"),
+        ("cluster.node.nic_bytes_per_s=-1", "cluster.node.nic_bytes_per_s"),
     ],
 )
 def test_bad_values_are_told_with_field_and_origin(job: Path, setting: str, field: str) -> None:

@@ -22,6 +22,9 @@ def wrong_values(document: Document) -> Iterator[Finding]:
             yield from _switch(document, name, values)
         elif name in known["counts"] or name in known["integers"]:
             yield from _number(document, name, said, values, "count" if name in known["counts"] else "whole")
+        elif name in known["valued"] and not said:
+            message = f"{_flag(name)} needs a value: argparse stops there"
+            yield at(document, f"arguments.{name}", "wrong-type", message, f"{_flag(name)} with its value")
 
 
 def _switch(document: Document, name: str, values: Sequence[str]) -> Iterator[Finding]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ...inputs import InputError, nearest
 from ..bundle import Bundle
 from ..documents import Document
+from ..documents.script import spoken
 from .finding import Finding, at
 from .keys import facts
 
@@ -14,6 +15,9 @@ DEGREES = (
     "data_parallel_replicate_degree", "tensor_parallel_degree", "pipeline_parallel_degree",
     "context_parallel_degree", "expert_parallel_degree",
 )  # fmt: skip
+SHARDS = "data_parallel_shard_degree"
+"""The degree that may be -1: all ranks that are left."""
+BATCHES = ("training.global_batch_size", "training.local_batch_size")
 
 
 def findings(bundle: Bundle, document: Document) -> Iterator[Finding]:
@@ -48,18 +52,28 @@ def _options(document: Document) -> Iterator[tuple[str, str, str]]:
             yield section, name, f"{section}.{name}"
 
 
+def _said(document: Document, option: str) -> object:
+    """What the document has for an option; None where it has nothing, or a variable from outside."""
+    if document.kind == "script":
+        values = document.values["arguments"].get(option)
+        return None if values is None else next(iter(spoken(values)), None if values else "nothing")
+    return document.get(option)
+
+
 def _number(document: Document, option: str) -> int | None:
     """A whole number of this document, None where there is none."""
-    if document.kind == "script":
-        values = document.values["arguments"].get(option, [])
-        text = values[0] if values else ""
-        return int(text) if text.lstrip("-").isdecimal() and len(text) < 12 else None
-    value = document.get(option)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    said = _said(document, option)
+    if isinstance(said, str) and document.kind == "script":
+        return int(said) if said.lstrip("-").isdecimal() and len(said) < 12 else None
+    return said if isinstance(said, int) and not isinstance(said, bool) else None
 
 
 def _values(bundle: Bundle, document: Document) -> Iterator[Finding]:
     prefix = "arguments." if document.kind == "script" else ""
+    for option in (*(f"parallelism.{name}" for name in (*DEGREES, SHARDS)), *BATCHES):
+        if _said(document, option) is not None and _number(document, option) is None:
+            message = f"{option} is {str(_said(document, option))[:40]}: must be a whole number"
+            yield at(document, prefix + option, "wrong-type", message, f"{option} with a whole number")
     for name in DEGREES:
         degree = _number(document, f"parallelism.{name}")
         if degree is not None and degree < 1:

@@ -64,12 +64,19 @@ class Arguments:
         found = self.bundle.argument(name) or self.leaves.get(name)
         return None if found and found.value and found.value[0] in ("None", "null") else found
 
+    def values(self, name: str) -> list[str]:
+        """The words of an argument that takes some; none where it is not there or comes from outside."""
+        found = self.given(name)
+        if found is not None and not found.value:
+            raise self.wrong(name, "needs a value: argparse stops there")
+        return [] if found is None else spoken(found.value)
+
     def number(self, name: str, default: int | None = None) -> int | None:
         """A whole number."""
-        found = self.given(name)
-        if found is None or not found.value or found.value[0].startswith("$"):
+        words, found = self.values(name), self.given(name)
+        if found is None or not words:
             return default
-        number = whole(found.value[0], name, found.where)
+        number = whole(words[0], name, found.where)
         if number < 1:
             raise InputError(name, number, found.where, "must be at least 1", legal=["1"])
         return number
@@ -100,8 +107,7 @@ class Arguments:
 
     def word(self, name: str) -> str | None:
         """The first word."""
-        found = self.given(name)
-        return None if found is None or not found.value else found.value[0]
+        return next(iter(self.values(name)), None)
 
     def wrong(self, name: str, reason: str, legal: tuple[str, ...] = ()) -> InputError:
         """The error of an argument."""
@@ -187,8 +193,7 @@ def _exchange(args: Arguments, context: int) -> dict[str, Any]:
     """How context ranks exchange a sequence: one word for all layers, and the ranks of two levels."""
     if context == 1:
         return {}
-    said = args.given("cp_comm_type")
-    words = list(dict.fromkeys(said.value if said else ["p2p"]))
+    words = list(dict.fromkeys(args.values("cp_comm_type") or ["p2p"]))
     if len(words) > 1:
         reason = "layers that exchange in different ways are not priced"
         raise args.wrong("cp_comm_type", reason, tuple(KINDS))
@@ -200,7 +205,8 @@ def _exchange(args: Arguments, context: int) -> dict[str, Any]:
     if levels is None:
         reason = "a2a+p2p needs --hierarchical-context-parallel-sizes"
         raise args.wrong("cp_comm_type", reason, ("p2p", "a2a"))
-    sizes = [whole(value, "hierarchical_context_parallel_sizes", levels.where) for value in levels.value]
+    said = args.values("hierarchical_context_parallel_sizes")
+    sizes = [whole(value, "hierarchical_context_parallel_sizes", levels.where) for value in said]
     if len(sizes) != 2 or prod(sizes) != context:
         reason = f"must be two sizes that multiply to {context}"
         raise args.wrong("hierarchical_context_parallel_sizes", reason)
