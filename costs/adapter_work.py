@@ -53,19 +53,3 @@ def dequantise_seconds(layout: Layout) -> Floats:
     each = portion_bytes(layout, packed, "weights_bytes") + 2.0
     seconds: Floats = packed.layer * each[:, None] / memory_rate(layout)
     return seconds
-
-
-def adapter_units(layout: Layout, each: Floats) -> Floats:
-    """Sharded units that adapters add to a layer's own, (n, kinds), `each` adapted matrix making so many.
-
-    The host launches their passes ahead of the device, as it does a layer's own: they show where the device
-    has less to do. One card shards nothing.
-    """
-    s, found = layout.strategies, np.zeros((len(layout.strategies), len(layout.blocks)))
-    if not layout.training.way.adapts or layout.cluster.gpus == 1:
-        return found
-    for kind, block in enumerate(layout.blocks):
-        for matrix in adapted(block, layout.transformer.hidden_size, layout.training.lora_targets):
-            copies = matrix.copies / s.expert_parallel if matrix.routed else 1.0
-            found[:, kind] += each * copies
-    return found

@@ -9,14 +9,12 @@ import numpy as np
 
 from ..inputs.record import dataclass
 from .activations import activation_terms
-from .adapter_work import adapter_units
 from .buffers import buffer_terms
 from .columns import Bools, Ints
 from .context import context_term
 from .host import host_terms
 from .kernels import (
     LayerSeconds,
-    at_least,
     embedding_seconds,
     head_seconds,
     head_weight_seconds,
@@ -46,11 +44,11 @@ from .runtime import fragmentation_terms, runtime_terms, user_buffer_terms
 from .stacks import stack_constant
 from .states import state_terms
 from .terms import PIECES, Note, Term, ns
+from .units import units_term
 from .uplink import uplink_terms
 
 _COMPUTE = Note("G gemm + A attention + M memory, forward and backward", "measured curves", "M", "s")
 _AGAIN = Note("the forward of a recomputed layer, or its dropped part", "arXiv 2205.05198", "P", "s")
-_HOST = Note("host_added_seconds a layer and micro-batch", "regression of 2026-11", "M", "s")
 _WEIGHT = Note("products of the gradients of weights", "arXiv 2401.10241 section 2", "D", "s")
 _FORWARD = Note("the forward pass; half of what both passes talk", "arXiv 2401.10241 section 2", "A", "s")
 _ADD = Note("GA 10 N / HBM a micro-batch", "regression of 2026-11", "M", "s")
@@ -131,7 +129,6 @@ class Book:
                 ),
             ),
             Term("recompute", "chunk", _AGAIN, ns(full=work.full, selective=work.selective)),
-            self._host_overhead(),
             tensor_term(layout),
             context_term(layout, work.attention),
             expert_term(layout, work),
@@ -146,6 +143,7 @@ class Book:
             self._accumulation(),
             pipeline_term(layout),
             sharded_term(layout, work),
+            units_term(layout, work),
             parameter_copy_term(layout, work),
             paired_term(layout, work),
             *reference_time(layout, work),
@@ -168,7 +166,7 @@ class Book:
             layer=work.forward, first=share * embedding_seconds(layout), last=share * head_seconds(layout)
         )
         talked = [
-            self._host_overhead(), tensor_term(layout), context_term(layout, work.attention),
+            units_term(layout, work), tensor_term(layout), context_term(layout, work.attention),
             expert_term(layout, work), pipeline_term(layout), sharded_term(layout, work),
         ]  # fmt: skip
         halves = [_once_forward(term) for term in talked]
@@ -210,15 +208,6 @@ class Book:
     def raw_tail(self) -> list[Term]:
         """Communication once a step that is hidden in part: its whole time."""
         return [step_raw_term(self.timed), first_gather_raw_term(self.timed)]
-
-    def _host_overhead(self) -> Term:
-        layout, work = self.timed, self.work
-        added = stack_constant(layout, "host_added_seconds")[:, None]
-        launch = stack_constant(layout, "host_floor_seconds")[:, None]
-        launch = launch * adapter_units(layout, stack_constant(layout, "adapter_units"))
-        forward = at_least(work.forward, launch) - work.forward
-        backward = at_least(work.backward, law("host_backward_floor") * launch) - work.backward
-        return Term("host_overhead", "chunk", _HOST, ns(layer=added + forward + backward))
 
     def _accumulation(self) -> Term:
         layout = self.timed

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..models.transformer import Block
 from .columns import Bools, Floats, Ints
+from .launches import layer_launches
 from .law import law
 from .layout import Layout
 from .once import once
@@ -55,9 +56,10 @@ def routed_bytes(layout: Layout, block: Block) -> Floats:
 def floor_seconds(layout: Layout, block: Block) -> Floats:
     """Least seconds of the host for a layer's forward.
 
-    (H + router) x what graphs leave + launches x local experts; a step in one graph has a tenth of H.
+    H is the seconds of a launch times `layer_launches`. With experts (H + router) x what graphs leave +
+    launches x local experts; a step in one graph has a tenth of H.
     """
-    base = stack_constant(layout, "host_floor_seconds")
+    base = stack_constant(layout, "host_launch_seconds") * layer_launches(layout, block)
     if not block.feed_forward.experts:
         return base
     left = np.where(stack_has(layout, "graphs", "router"), law("graphed_router_left"), 1.0)

@@ -19,8 +19,8 @@ from .strategy import BackendName
 class Stack(Listed):
     """Constants of a framework of a year.
 
-    Factors multiply the time of GEMMs, attention and memory-bound work; `host_added_seconds` is added
-    per layer and micro-batch, `host_floor_seconds` is the least time of a layer's pass;
+    Factors multiply the time of GEMMs, attention and memory-bound work; `host_launch_seconds` is what the
+    host takes for an operation of a layer's forward, its share of modules, autograd and hooks with it;
     `tensor_exposed` and `data_exposed` are the shares of ring-model communication that show.
     """
 
@@ -29,8 +29,7 @@ class Stack(Listed):
     gemm_factor: Annotated[float, Field(gt=0)]
     attention_factor: Annotated[float, Field(gt=0)]
     memory_factor: Annotated[float, Field(gt=0)]
-    host_floor_seconds: Annotated[float, Field(ge=0)]
-    host_added_seconds: Annotated[float, Field(ge=0)]
+    host_launch_seconds: Annotated[float, Field(ge=0)]
     tensor_exposed: Annotated[float, Field(ge=0)]
     data_exposed: Annotated[float, Field(ge=0)]
     tensor_overlapped: bool = False
@@ -73,9 +72,8 @@ class Stack(Listed):
     keeps_root: bool = True
     """Whether FSDP's root holds embedding and head and stays gathered from forward to backward."""
     adapter_units: Annotated[int, Field(ge=0)] = 0
-    """Sharded units that each adapted matrix makes of its own, each taking the host as long to launch as a
-    layer's pass: 2 where a unit must be trained or frozen as a whole (FSDP1 with peft's wrap policy), 0 where
-    not (FSDP2)."""
+    """Sharded units that each adapted matrix makes of its own: 2 where a unit must be trained or frozen as a
+    whole (FSDP1 with peft's wrap policy), 0 where not (FSDP2)."""
     flat_units: bool = False
     """Whether adapters lie in one flat parameter with the frozen weights of their layer, all of which then
     has a gradient (FSDP1 with ``use_orig_params``)."""

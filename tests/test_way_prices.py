@@ -12,7 +12,6 @@ from shardwise.hardware import Cluster, catalogue
 from shardwise.models import Stage, Strategy, Training, Transformer, count
 from shardwise.models.backend import backend
 from shardwise.models.recipe import recipe
-from shardwise.models.stack import stack
 from shardwise.solver.drives import bytes_on_drives, drives_hold
 from shardwise.solver.planner import check
 
@@ -321,24 +320,6 @@ def test_muon_steps_the_matrices_of_layers_and_adamw_the_ends() -> None:
     ends = 2 * 128_256 * 4096 + 4096
     expected = ((4 + 4) * 8_030_261_248 + 4 * ends) / 8
     assert term(found, "optimizer") == pytest.approx(expected / 2**30, rel=1e-3)
-
-
-def test_launches_of_adapters_units_show_where_the_device_has_less_to_do() -> None:
-    """Seven matrices a layer, two factors each under FSDP1: at most 14 floors a forward and 1.6 times that a
-    backward; next to nothing beside long passes; FSDP2 has no such units, nor has one card."""
-
-    def added(name: str, way: str, length: int, **choices: Any) -> float:
-        job = {"trainable": way, "sequence_length": length}
-        return ledger(job=job, software_stack=name, **choices).terms_ns["host_overhead"] / 1e9
-
-    eager, layers = "fsdp-eager-2023", LLAMA.layers
-    short, long = (added(eager, "lora(16)", n) - added(eager, "all", n) for n in (128, 32768))
-
-    assert short > 4 * long > 0
-    assert short < 14 * stack(eager).host_floor_seconds * (1 + 1.6) * layers
-    assert added("fsdp-compile-2024", "lora(16)", 128) == added("fsdp-compile-2024", "all", 128)
-    card = {"cluster": Cluster.of_gpus("dgx-h100", 1), "zero_stage": 0}
-    assert added(eager, "lora(16)", 128, **card) == added(eager, "all", 128, **card)
 
 
 def test_the_step_on_the_host_is_the_optimizers() -> None:
