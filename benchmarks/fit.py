@@ -64,6 +64,11 @@ def _between(found: Unknown, entry: dict[str, Any]) -> Unknown:
     return replace(found, least=entry.get("least", 0.0), most=entry.get("most", float("inf")))
 
 
+def _of_card(path: str, gpu: str) -> bool:
+    """Whether a constant may move the price of runs on a card: those of other cards do not."""
+    return not path.startswith("cards/") or path.split("/")[1] == gpu
+
+
 def trusted(record: Record) -> bool:
     """Whether a run is fitted to: its notes do not call it doubtful, nor do the priors leave it out."""
     told = {record.name, record.text("source")}
@@ -120,10 +125,11 @@ class PublishedRows:
         plain = {path: value for path, value in changes.items() if path not in self._of_experts}
         with in_force(changes):
             for index, (key, rows, strategies, counts) in enumerate(self._priced):
-                routed = any(block.feed_forward.experts for block in key[0].kinds)
-                asked = (index, *sorted((changes if routed else plain).items()))
+                transformer, training, cluster = key
+                routed = any(block.feed_forward.experts for block in transformer.kinds)
+                mine = (changes if routed else plain).items()
+                asked = (index, *sorted(item for item in mine if _of_card(item[0], cluster.node.gpu.name)))
                 if asked not in self._known:
-                    transformer, training, cluster = key
                     prices = price_columns(transformer, training, cluster, strategies, counts)
                     self._known[asked] = prices.step.total / 1e9
                 found[rows] = self._known[asked]

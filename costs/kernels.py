@@ -29,7 +29,7 @@ from .products import (
 )
 from .stacks import stack_constant
 
-Sextet = tuple[Floats, Floats, Floats, Floats, Floats, Floats]
+Septet = tuple[Floats, Floats, Floats, Floats, Floats, Floats, Floats]
 """The seconds of `LayerSeconds` of one kind of layer, (n,) each."""
 
 
@@ -64,7 +64,7 @@ class LayerSeconds:
     """Seconds of one layer for one micro-batch, (n, kinds), without communication.
 
     `selective` and `full` are what the backward repeats under each kind of recompute, `weight` what of it
-    are gradients of weights.
+    are gradients of weights. `host` is what the host takes for the forward, which `forward` has met.
     """
 
     forward: Floats
@@ -73,6 +73,7 @@ class LayerSeconds:
     full: Floats
     attention: Floats
     weight: Floats
+    host: Floats
 
     def take(self, rows: Ints) -> LayerSeconds:
         """The seconds of some rows."""
@@ -86,10 +87,10 @@ class LayerSeconds:
         parts = [
             _one_kind(layout, block, shares, again_made[:, kind]) for kind, block in enumerate(layout.blocks)
         ]
-        return cls(*(np.stack([part[i] for part in parts], axis=1) for i in range(6)))
+        return cls(*(np.stack([part[i] for part in parts], axis=1) for i in range(7)))
 
 
-def _one_kind(layout: Layout, block: Block, shares: Shares, unpacked: Floats) -> Sextet:
+def _one_kind(layout: Layout, block: Block, shares: Shares, unpacked: Floats) -> Septet:
     """A frozen weight has a product for the gradient of its input, none for its own."""
     hidden = layout.transformer.hidden_size
     gemm = stack_constant(layout, "gemm_factor")
@@ -111,13 +112,13 @@ def _one_kind(layout: Layout, block: Block, shares: Shares, unpacked: Floats) ->
     weight = backward * (shares.attention * attended + trained * fed + thin) / work
     part = again(layout, "products") * (attended + beside) + again(layout, "feed_forward") * fed
     part = part + again(layout, "core") * core + again(layout, "memory") * memory
-    found = forward, backward, np.minimum(part, forward), forward, core, weight
+    found = forward, backward, np.minimum(part, forward), forward, core, weight, floor
     return _predicting(layout, found) if block.joins else found
 
 
-def _predicting(layout: Layout, block: Sextet) -> Sextet:
+def _predicting(layout: Layout, block: Septet) -> Septet:
     """A module's block with its own embedding, head and loss; full recompute leaves all of it as it is."""
-    forward, backward, selective, full, attention, weight = block
+    forward, backward, selective, full, attention, weight, host = block
     ends, share = head_seconds(layout) + embedding_seconds(layout), law("forward_share")
     return (
         forward + share * ends,
@@ -126,6 +127,7 @@ def _predicting(layout: Layout, block: Sextet) -> Sextet:
         np.zeros_like(full),
         attention,
         weight + head_weight_seconds(layout),
+        host,
     )
 
 
@@ -145,7 +147,13 @@ def _unbalanced(layout: Layout) -> Floats:
 
 def at_least(work: Floats, floor: Floats) -> Floats:
     """A soft maximum of device and host time: (work^4 + floor^4)^(1/4), by square roots alone."""
-    return np.sqrt(np.sqrt(work**4 + floor**4))
+    return np.sqrt(np.sqrt(fourth(work) + fourth(floor)))
+
+
+def fourth(values: Floats) -> Floats:
+    """The fourth power, by squares."""
+    found: Floats = np.square(np.square(values))
+    return found
 
 
 def head_weight_seconds(layout: Layout) -> Floats:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .columns import Bools, Floats
-from .experts import floor_seconds
-from .kernels import LayerSeconds
+from .kernels import LayerSeconds, fourth
 from .launches import adapted_matrices
 from .law import law
 from .layout import Layout
@@ -26,11 +25,10 @@ def units_term(layout: Layout, work: LayerSeconds) -> Term:
     """
     if not sharded_weights(layout).any():
         return Term("host_overhead", "chunk", _UNITS, {})
-    floor = np.stack([floor_seconds(layout, block) for block in layout.blocks], axis=1)
     hooks = law("unit_launches") * stack_constant(layout, "host_launch_seconds")[:, None] * units(layout)
     again = law("host_backward_floor")
-    forward = longer(work.forward, floor, hooks)
-    backward = longer(work.backward, again * floor, again * hooks)
+    forward = longer(work.forward, work.host, hooks)
+    backward = longer(work.backward, again * work.host, again * hooks)
     return Term("host_overhead", "chunk", _UNITS, ns(layer=forward + backward, full=forward))
 
 
@@ -55,5 +53,5 @@ def longer(work: Floats, floor: Floats, more: Floats) -> Floats:
 
     (device^4 + (floor + more)^4)^(1/4) - work with device^4 = work^4 - floor^4 (`kernels.at_least`).
     """
-    found: Floats = np.sqrt(np.sqrt(work**4 + (floor + more) ** 4 - floor**4)) - work
+    found: Floats = np.sqrt(np.sqrt(fourth(work) + fourth(floor + more) - fourth(floor))) - work
     return found
