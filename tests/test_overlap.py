@@ -193,7 +193,7 @@ def test_the_search_turns_overlap_off_where_memory_asks_for_it() -> None:
     """DeepSpeed's ZeRO-2: with room for two buckets they are held, with 0.6 GiB less one is."""
     fixed: dict[str, Any] = {
         "backend": "deepspeed", "zero_stage": 2, "micro_batch_size": 1, "recompute": "full",
-        "offload_optimizer": "none",
+        "offload_optimizer": "none", "context_parallel": 1,
     }  # fmt: skip
     roomy = plan(request(**fixed))
     assert isinstance(roomy, Plan) and roomy.strategy.overlap_gradient_reduce
