@@ -178,10 +178,10 @@ def two_kinds(rng: Random) -> dict[str, Any]:
 
 def further(rng: Random) -> dict[str, Any]:
     """Modules that predict further tokens are trained, on the last stage."""
-    transformer = predicting(rng, rng.randint(2, 5))
+    transformer = predicting(rng, rng.randint(3, 6))
     choose: dict[str, Any] = {
         "backend": rng.choice(("megatron", "megatron", None)),
-        "pipeline_parallel": rng.choice(([1], [2], [2], [4], [1, 2, 4])),
+        "pipeline_parallel": rng.choice(([2], [2], [4], [2, 4], [1, 2, 4])),
         "zero_stage": rng.choice((None, [0], [1])),
         "recompute": rng.choice((None, None, None, ["full"])),
         "offload_optimizer": rng.choice((["none"], None)),
