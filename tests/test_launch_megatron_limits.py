@@ -23,8 +23,8 @@ CANNOT: dict[str, tuple[Strategy, str]] = {
         megatron(1, 4, context_parallel=2, shard_group_size=4), "shard_group_size",
     ),
     "weights freed": (megatron(1, 8, reshard_after_forward=True), "reshard_after_forward"),
-    "bfloat16 gradients of 8-bit training": (
-        megatron(1, 8, precision="fp8", gradient_dtype="bf16"), "gradient_dtype",
+    "bfloat16 gradients of float16": (
+        megatron(1, 8, precision="fp16", gradient_dtype="bf16"), "gradient_dtype",
     ),
     "float32": (megatron(1, 8, precision="fp32"), "precision"),
     "weights offloaded": (megatron(1, 8, offload_params="cpu"), "offload_params"),
