@@ -12,6 +12,7 @@ from .activations import activation_terms
 from .buffers import buffer_terms
 from .columns import Bools, Ints
 from .context import context_term
+from .exchanged import embedding_copy_terms, expert_term, paired_term, pipeline_term, tensor_term
 from .host import host_terms
 from .kernels import (
     LayerSeconds,
@@ -23,24 +24,12 @@ from .law import law
 from .layout import Layout
 from .logits import logits_terms
 from .moments import Alive, at_moments
+from .once_a_step import replica_term, step_raw_term, step_term
 from .optimizer import host_step_term, optimizer_term, parameter_copy_term
-from .overlap import (
-    embedding_copy_terms,
-    expert_term,
-    first_gather_raw_term,
-    first_gather_term,
-    paired_term,
-    pipeline_term,
-    replica_term,
-    sharded_raw_term,
-    sharded_term,
-    step_raw_term,
-    step_term,
-    tensor_term,
-)
 from .products import memory_rate
 from .reference import reference_memory, reference_time
 from .runtime import fragmentation_terms, runtime_terms, user_buffer_terms
+from .sharded import first_gather_raw_term, first_gather_term, sharded_raw_term, sharded_term
 from .stacks import stack_constant
 from .states import state_terms
 from .terms import PIECES, Note, Term, ns

@@ -1,0 +1,153 @@
+"""What ranks hand each other of hidden states and how much of it shows: tensor, expert, pipeline ranks."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..models.overlap import user_buffered
+from .activations import again
+from .collectives import point_to_point, seconds
+from .columns import Floats
+from .dispatch import exchange_seconds, gather_seconds, hidden_bytes, slower_away
+from .experts import has_experts
+from .kernels import LayerSeconds
+from .law import law
+from .layout import Layout
+from .once import once
+from .overlap import beside
+from .schedule import pairs_passes
+from .stacks import exposed, stack_constant, stack_has
+from .terms import Note, Term, ns
+from .traffic import (
+    boundary_bytes,
+    copied_bytes,
+    layer_gather_bytes,
+    tensor_pairs,
+)
+
+_TENSOR = Note(
+    "X (pairs (AG + RS) fwd and bwd), half again under full recompute; X of runs with or without overlap",
+    "measured curves",
+    "M",
+    "s",
+)
+_EXPERT = Note(
+    "E x 4 all-to-all, or what shows beside compute; + 2 (AG + RS) where an expert is cut",
+    "regression on MoE rows",
+    "M",
+    "s",
+)
+_PAIRED = Note(
+    "max(compute + s min(comm, compute), comm) - compute under DualPipe",
+    "arXiv 2412.19437 section 3.2.1; untested by any run",
+    "D",
+    "s",
+)
+_PIPE = Note("2 sends a chunk, the share that shows", "Megatron-LM p2p_communication.py", "M", "s")
+_COPY = Note(
+    "all-reduce of b_g V h / t over two stages, once a step",
+    "Megatron Core, finalize_model_grads.py: _allreduce_word_embedding_grads",
+    "D",
+    "s",
+)
+
+
+def _kinds(columns: list[Floats]) -> Floats:
+    return np.stack(columns, axis=1)
+
+
+def tensor_term(layout: Layout) -> Term:
+    """Tensor-parallel collectives of a layer, of the embedding (first) and of the head (last)."""
+    group, states = layout.tensor_group, hidden_bytes(layout)
+    scatter, whole = (seconds(layout, kind, states, group) for kind in ("reduce_scatter", "all_reduce"))
+    share = _tensor_share(layout) * slower_away(layout, group)
+    split = layout.strategies.sequence_parallel > 0
+    narrow = seconds(layout, "all_gather", layer_gather_bytes(layout), group)
+    inner, end = (
+        share * np.where(split, gather + scatter, whole) for gather in (narrow, _hidden_gather(layout))
+    )
+    layer = _kinds([2.0 * tensor_pairs(layout, block) * inner for block in layout.blocks])
+    part = again(layout, "tensor")[:, None] * layer / 2.0
+    whole_again = layer / 2.0 * layout.run_again
+    pieces = ns(layer=layer, full=whole_again, selective=part, first=end, last=end)
+    return Term("tensor_comm", "chunk", _TENSOR, pieces)
+
+
+def _tensor_share(layout: Layout) -> Floats:
+    """Share that shows of what tensor ranks send; the stack's own where nothing tells of both ways."""
+    if not user_buffered(layout.transformer):
+        return stack_constant(layout, "tensor_exposed")
+    hidden, whole = exposed(layout, "tensor")
+    return np.where(layout.strategies.overlaps("tensor_parallel"), hidden, whole)
+
+
+@once
+def _hidden_gather(layout: Layout) -> Floats:
+    """Seconds in which a tensor group gathers the hidden states of a micro-batch."""
+    return seconds(layout, "all_gather", hidden_bytes(layout), layout.tensor_group)
+
+
+def expert_term(layout: Layout, work: LayerSeconds) -> Term:
+    """Dispatch and combine, forward and backward.
+
+    Beside the compute of another micro-batch what slows or outlasts it shows, else the law's share of it.
+    What the ranks of an expert's cut gather shows whole: it stands between exchange and products.
+    """
+    if not has_experts(layout):
+        return Term("expert_comm", "chunk", _EXPERT, {})
+    layer = _exchange_shown(layout, work)
+    part = again(layout, "expert")[:, None] * layer / 2.0
+    pieces = ns(layer=layer, full=layer / 2.0 * layout.run_again, selective=part)
+    return Term("expert_comm", "chunk", _EXPERT, pieces)
+
+
+def _exchange_shown(layout: Layout, work: LayerSeconds) -> Floats:
+    """Seconds that show of a layer's exchange and gathers of tokens, forward and backward."""
+    whole = exchange_seconds(layout)
+    hidden = stack_has(layout, "exchange_overlapped", True)[:, None]
+    beside_work = beside(work.forward + work.backward, whole)
+    shown: Floats = np.where(hidden, beside_work, law("expert_exposed") * whole) + gather_seconds(layout)
+    return shown
+
+
+def paired_term(layout: Layout, work: LayerSeconds) -> Term:
+    """What a schedule that runs a forward beside a backward hides more of the exchange of tokens.
+
+    Each of the two talks while the other computes: all of the exchange beside all of a layer's work shows as
+    any communication beside compute does.
+    """
+    paired = pairs_passes(layout.strategies)
+    if not (paired.any() and has_experts(layout)):
+        return Term("expert_comm", "chunk", _PAIRED, {})
+    usual = _exchange_shown(layout, work)
+    shown = beside(work.forward + work.backward, exchange_seconds(layout)) + gather_seconds(layout)
+    hidden = np.where(paired[:, None], np.minimum(shown - usual, 0.0), 0.0)
+    return Term("expert_comm", "chunk", _PAIRED, ns(layer=hidden))
+
+
+def pipeline_term(layout: Layout) -> Term:
+    """Activations and their gradients over a boundary, each chunk.
+
+    Each rank of a tensor group hands its share on; without sequence parallel the next stage gathers it.
+    A stack may send beside its work.
+    """
+    s = layout.strategies
+    if not (s.pipeline_parallel > 1).any():
+        return Term("pipeline_comm", "chunk", _PIPE, {})
+    one = point_to_point(layout, boundary_bytes(layout), layout.pipe_group)
+    split = (s.sequence_parallel > 0) | (s.pipeline_parallel == 1)
+    one = one + np.where(split, 0.0, _hidden_gather(layout))
+    pieces = ns(fixed=2.0 * stack_constant(layout, "pipeline_exposed") * one)
+    return Term("pipeline_comm", "chunk", _PIPE, pieces)
+
+
+def embedding_copy_terms(layout: Layout) -> list[Term]:
+    """Gradients of the embedding summed over first and last stage, where a predictor reads it on the last.
+
+    It stands after all other reductions of a step, so it shows whole.
+    """
+    if not layout.embedding_copy.any():
+        return []
+    one = seconds(layout, "all_reduce", copied_bytes(layout), layout.pipe_group)
+    one = np.where(layout.embedding_copy > 0, one, 0.0)
+    return [Term("pipeline_comm", "stage", _COPY, ns(first=one, last=one))]
