@@ -68,9 +68,11 @@ def _no_ladder(plan: Plan) -> str:
 def _first_minutes(plan: Plan) -> str:
     """What logs should show once the run has warmed up, in the words frameworks log it."""
     time, memory = plan.time, plan.memory
+    reserved = gib(memory.views_bytes["reserved"])
     return (
-        f"in the first five minutes expect: torch max_memory_reserved near {gib(memory.total_bytes)} on the "
-        f"fullest rank (stage {memory.peak_stage}), {seconds(time.step_seconds)} a step, "
+        f"in the first five minutes expect: torch max_memory_reserved near {reserved} "
+        f"({gib(memory.total_bytes)} in nvidia-smi) on the fullest rank (stage {memory.peak_stage}), "
+        f"{seconds(time.step_seconds)} a step, "
         f"{number(time.tokens_per_second_per_gpu)} tokens/s/GPU ({number(time.tokens_per_second)} in all), "
         f"{time.model_tflops_per_gpu:,.0f} TFLOP/s/GPU, MFU {share(time.mfu, 1)}; a step above "
         f"{seconds(time.uncertainty.high_seconds)} or a card above {gib(memory.usable_bytes)} means that "

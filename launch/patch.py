@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from ..plans.plan import Plan
 from .bundle import Client
+from .deepspeed.dialect import ULYSSES
 from .documents import Document
 from .documents.document import document_of
 from .emission import emit
@@ -81,6 +82,9 @@ MEGATRON |= {f"arguments.{name}" for name in CONSTANTS}
 NOTHING = "nothing"
 """What a file says for a key that is not there."""
 
+ABSENT = (ULYSSES,)
+"""Keys that a DeepSpeed file for a trainer, which says `auto`, does without."""
+
 GONE = "take it away"
 """What the best plan says of a key it does without."""
 
@@ -105,6 +109,8 @@ def patch(file: Document, client: Client, plan: Plan) -> list[Change]:
     name = next(name for name in FILES[client] if name.endswith(".toml") == (file.kind == "toml"))
     ours = leaves(document_of(made[name], name), client)
     theirs = leaves(file, client)
+    if "auto" in theirs.values():
+        ours = {key: value for key, value in ours.items() if key not in ABSENT}
     changes = [*_changed(file, theirs, ours), *_gone(file, theirs, ours, client)]
     usual = DEFAULTS.get(client, {})
     new = [key for key in ours if key not in theirs and ours[key] != usual.get(key)]

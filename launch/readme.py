@@ -133,6 +133,7 @@ def _watch(plan: Plan) -> str:
     band = f"{time.uncertainty.low_seconds:.3f} to {time.uncertainty.high_seconds:.3f}"
     rows = [
         ("peak memory of a card", f"{gibs(memory.total_bytes, 2)} GiB of {gibs(memory.usable_bytes, 2)}"),
+        ("of it `torch.cuda.max_memory_reserved()`", gib(memory.views_bytes["reserved"])),
         ("at", memory.peak_moment),
         ("verdict", memory.verdict),
         (
@@ -146,8 +147,8 @@ def _watch(plan: Plan) -> str:
     text = (
         "## The first minutes\n\n"
         "Expected, from the cost model. A step far outside its band, or a peak above the usable memory,\n"
-        "means that the run is not the plan. The peak is `torch.cuda.max_memory_reserved()` of the worst\n"
-        "card.\n\n"
+        "means that the run is not the plan. The peak is what `nvidia-smi` shows of the worst card: what\n"
+        "torch reserves, and what stands beside it (CUDA's context, buffers of NCCL).\n\n"
     )
     return text + _table(("what", "expected"), rows)
 

@@ -117,6 +117,16 @@ def test_nothing_to_change_and_modules_give_none() -> None:
     assert difference(text, "ds_config.json", "deepspeed", same) is None
 
 
+def test_a_trainers_file_does_without_the_ranks_of_a_sequence() -> None:
+    """Accelerate tells the trainer of them in its environment; a file for DeepSpeed alone says them."""
+    shared = plan(deepspeed(3, 4, context_parallel=2, context_parallel_kind="ulysses"))
+    trainer = emit(shared, "transformers")["ds_config.hf.json"]
+    alone = emit(plan(deepspeed(3, 8)), "deepspeed")["ds_config.json"]
+
+    assert difference(trainer, "ds_config.hf.json", "deepspeed", shared) is None
+    assert '"sequence_parallel_size": 2' in (difference(alone, "ds_config.json", "deepspeed", shared) or "")
+
+
 def test_the_command_prints_what_patch_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A ds_config.json at stage 0: the diff alone on standard output, the same in JSON."""
     path = tmp_path / "ds_config.json"
