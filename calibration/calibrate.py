@@ -63,6 +63,7 @@ def calibrate(steps: Sequence[MeasuredStep], name: str, date: str) -> Calibrated
         interval=round(min(max(_quantile(left_out), LEAST_INTERVAL), 0.9), 4),
         constants=_constants(told),
         unidentified=tuple(u.paths[0] for u, yes in zip(fit.unknowns, known, strict=True) if not yes),
+        measured=tuple(sorted({f"{s.strategy.software_stack}/{s.cluster.node.gpu.name}" for s in trusted})),
     )
     return Calibrated(site, tuple(aside))
 

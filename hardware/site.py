@@ -47,6 +47,12 @@ class Site(Frozen):
     """Half width, as a share of the step time, that held 80 % of the runs left out in turn."""
     constants: tuple[SiteConstant, ...]
     unidentified: tuple[str, ...] = ()
+    measured: tuple[str, ...] = ()
+    """Software stacks and cards of the runs, each as ``STACK/GPU``: of others `interval` says nothing."""
+
+    def knows(self, stack: str, gpu: str) -> bool:
+        """Whether runs of that software stack on that card were measured."""
+        return f"{stack}/{gpu}" in self.measured
 
     def value(self, name: str, otherwise: float) -> float:
         """The constant called `name`, `otherwise` where the site has none."""

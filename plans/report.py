@@ -174,16 +174,20 @@ def _repeated(strategy: Strategy, modules: int) -> float:
 
 
 def _uncertainty(request: Request, strategy: Strategy, ledger: Ledger) -> Uncertainty:
-    """80 %: by the site's own left-out runs, else by published ones; never faster than products can be."""
+    """80 %: by the site's own left-out runs of such software and cards, else by published ones.
+
+    Never faster than products can be.
+    """
     step, site = ledger.step_ns / 1e9, request.cluster.site
-    if site is not None:
+    gpu = request.cluster.node.gpu
+    if site is not None and site.knows(strategy.software_stack, gpu.name):
         low, high = 1.0 - site.interval, 1.0 + site.interval
         basis = f"{site.runs} runs of the site {site.name}, left out in turn"
     else:
         _, ratio = step_interval(any(kind.feed_forward.experts for kind in request.model.kinds))
         low, high = ratio.low, ratio.high
         basis = ratio.told
-    least = ledger.limit_ns / 1e9 / gemm_curve(request.cluster.node.gpu, strategy.precision).e_max
+    least = ledger.limit_ns / 1e9 / gemm_curve(gpu, strategy.precision).e_max
     return Uncertainty(
         low_seconds=round(min(max(step * low, least), step), 9),
         high_seconds=round(step * high, 9),

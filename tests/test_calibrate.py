@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from shardwise import Cluster, Request, Strategy, Training, price
+from shardwise import Cluster, Plan, Request, Strategy, Training, plan, price
 from shardwise.calibration import MeasuredStep, calibrate, steps_of
 from shardwise.calibration.logs import logged_steps
 from shardwise.calibration.measured import MeasuredSteps, trial_site
@@ -107,6 +107,28 @@ def test_runs_that_teach_nothing_leave_the_catalogue() -> None:
     assert site.constants == ()
     assert site.median_error == site.median_error_before > 5.0
     assert f"stacks/{STACK}/gemm_factor" in site.unidentified
+
+
+def test_a_site_speaks_of_what_was_measured(found: Site) -> None:
+    """The software and the card of its runs; of another stack or card its interval says nothing."""
+    assert found.measured == (f"{STACK}/{H100}",)
+    assert found.knows(STACK, H100)
+    assert not found.knows(STACK, "A100-SXM-80GB") and not found.knows("fsdp-eager-2023", H100)
+
+
+def test_the_interval_of_a_site_goes_with_its_runs(found: Site) -> None:
+    """A plan by the measured software takes it, one by other software the published runs' interval."""
+    cluster = Cluster.preset("dgx-h100", nodes=2).model_copy(update={"site": found})
+    training = Training(global_batch_size=128, sequence_length=8192)
+    asked = Request(model="llama-3.1-8b", cluster=cluster, training=training)
+    told = {}
+    for stack in (STACK, "megatron-core-2025"):
+        answer = plan(asked.changed({"choose.backend": "megatron", "choose.software_stack": stack}))
+        assert isinstance(answer, Plan)
+        told[stack] = answer.time.uncertainty.basis
+
+    assert "runs of the site" in told[STACK]
+    assert "published runs" in told["megatron-core-2025"]
 
 
 def test_nonsense_is_set_aside_with_the_reason() -> None:
