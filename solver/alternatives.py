@@ -24,6 +24,9 @@ from .tables import Tables
 GROWN = 2
 """Terms named of what an alternative pays."""
 
+NOTABLE = 1e-3
+"""Least growth that is named, as a share of the plan's step."""
+
 ASIDE_SECONDS = 20.0
 """Deterministic seconds a search aside (an alternative, an offer, a cure) may take."""
 
@@ -82,11 +85,12 @@ def _alternative(plan: Plan, other: Other, ledger: Ledger) -> Alternative:
 
 
 def _grown(plan: Plan, ledger: Ledger) -> str:
-    """The terms of a step that take longer than in the plan, largest growth first."""
+    """The terms of a step that take notably longer than in the plan, largest growth first."""
     before = {name: round(1e9 * value) for name, value in plan.time.terms_seconds.items()}
     growth = {name: ns - before.get(name, 0) for name, ns in ledger.terms_ns.items()}
     longest = sorted(growth, key=lambda name: (-growth[name], name))[:GROWN]
-    told = [f"{name.replace('_', ' ')} {growth[name] / 1e9:+.3g} s" for name in longest if growth[name] > 0]
+    notable = [name for name in longest if growth[name] > NOTABLE * plan.time.step_seconds * 1e9]
+    told = [f"{name.replace('_', ' ')} {growth[name] / 1e9:+.3g} s" for name in notable]
     return f"; {', '.join(told)}" if told else ""
 
 
