@@ -31,6 +31,7 @@ COMM_WARNING = 0.3
 def notices(request: Request, ledger: Ledger, strategy: Strategy) -> tuple[Notice, ...]:
     """What a person should know before starting this strategy."""
     found = [*topology_notices(request), *_of_model(request.model, strategy)]
+    found += _beyond_positions(request)
     found += _unpriced(request.model, request.training.sequence_length)
     found += [*_doubtful(request), *_card_notice(ledger), *_host_notice(request, ledger)]
     if ledger.comm_ns > COMM_WARNING * ledger.step_ns:
@@ -161,6 +162,18 @@ def _of_model(model: Transformer, strategy: Strategy) -> Iterator[Notice]:
             code="vocabulary",
             message=f"the vocabulary of {model.vocab_size:,} is padded to {size:,}, a multiple of {unit}",
             hint="the rows are counted in memory; a checkpoint of another padding does not load as it is",
+        )
+
+
+def _beyond_positions(request: Request) -> Iterator[Notice]:
+    """A sequence longer than the table of learned positions, which no run can look up."""
+    model, length = request.model, request.training.sequence_length
+    if 0 < model.positions < length:
+        yield Notice(
+            code="positions",
+            message=f"{model.name} has {model.positions:,} learned positions and the sequence {length:,} "
+            "tokens: its own code stops at the first step",
+            hint=f"--set training.sequence_length={model.positions}, or a model file with more positions",
         )
 
 
