@@ -185,8 +185,9 @@ def offers(
 def _wishes(request: Request, plan: Plan, step: int) -> Iterator[tuple[str, dict[str, Any], int, str]]:
     """(what to set, fields, ns it must stay below to pay, caveat).
 
-    8-bit arithmetic where all cards have it; overlapped tensor ranks from one percent on; where states are
-    offloaded, moments in 8 bits, and one more machine if the step falls by more than its share of the cards.
+    8-bit arithmetic where all cards have it; overlapped tensor ranks and link domains of a power of two from
+    one percent on; where states are offloaded, moments in 8 bits, and one more machine if the step falls by
+    more than its share of the cards.
     """
     allowed = request.choose.precision or ("bf16",)
     cards = [pool.node.gpu for pool in request.cluster.pools]
@@ -197,6 +198,7 @@ def _wishes(request: Request, plan: Plan, step: int) -> Iterator[tuple[str, dict
     able = "megatron" in (request.choose.backend or BACKENDS) and user_buffered(request.model)
     if able and request.choose.overlap_tensor_parallel is None and in_island(request, 2):
         yield f"{TENSOR_KNOB}=true", {f"choose.{TENSOR_KNOB}": True}, step - step // 100, BUFFERS
+    yield from _narrower_domains(request, step)
     if plan.strategy.offload_optimizer == "none":
         return
     if moment_bytes(LIGHT) < moment_bytes(request.training.optimizer):
@@ -207,3 +209,18 @@ def _wishes(request: Request, plan: Plan, step: int) -> Iterator[tuple[str, dict
         more, fields = cluster.nodes + 1, {"cluster.nodes": cluster.nodes + 1}
         caveat = f"{cluster.node.gpus} more cards, and the step falls by more than their share"
         yield f"nodes={more}", fields, step * cluster.nodes // more, caveat
+
+
+def _narrower_domains(request: Request, step: int) -> Iterator[tuple[str, dict[str, Any], int, str]]:
+    """Link domains used by a power of two of their cards, as `_wishes`: groups of 64 straddle racks of 72."""
+    cluster = request.cluster
+    whole = cluster.node.domain_size
+    part = 1 << (whole.bit_length() - 1)
+    several = cluster.node.domain_nodes > 1 and cluster.gpus > part and cluster.gpus % part == 0
+    if several and part < whole and not cluster.others and not cluster.free:
+        caveat = (
+            f"{part} of the {whole} cards of a link domain: {cluster.gpus // part} domains in place of "
+            f"{-(-cluster.gpus // whole)}, and groups of {part} lie inside one"
+        )
+        fields = {"cluster.nvlink_domain": part}
+        yield f"cluster.nvlink_domain={part}", fields, step - step // 100, caveat
