@@ -35,6 +35,7 @@ from .states import state_terms
 from .terms import PIECES, Note, Term, ns
 from .units import units_term
 from .uplink import uplink_terms
+from .waits import waits_term
 
 _COMPUTE = Note("G gemm + A attention + M memory, forward and backward", "measured curves", "M", "s")
 _AGAIN = Note("the forward of a recomputed layer, or its dropped part", "arXiv 2205.05198", "P", "s")
@@ -133,6 +134,7 @@ class Book:
             pipeline_term(layout),
             sharded_term(layout, work),
             units_term(layout, work),
+            waits_term(layout),
             parameter_copy_term(layout, work),
             paired_term(layout, work),
             *reference_time(layout, work),
@@ -155,8 +157,9 @@ class Book:
             layer=work.forward, first=share * embedding_seconds(layout), last=share * head_seconds(layout)
         )
         talked = [
-            units_term(layout, work), tensor_term(layout), context_term(layout, work.attention),
-            expert_term(layout, work), pipeline_term(layout), sharded_term(layout, work),
+            units_term(layout, work), waits_term(layout), tensor_term(layout),
+            context_term(layout, work.attention), expert_term(layout, work), pipeline_term(layout),
+            sharded_term(layout, work),
         ]  # fmt: skip
         halves = [_once_forward(term) for term in talked]
         chunks = layout.strategies.virtual_pipeline

@@ -41,6 +41,8 @@ class Stack(Listed):
     data_otherwise: str | None = None
     """The stack whose `data_exposed` tells what shows with that switched the other way; None: its software
     has no such switch, or nothing is known of it."""
+    host_wait_seconds: Annotated[float, Field(ge=0)] = 0.0
+    """What the device waits for the host in a layer and micro-batch, however much it has to do."""
     pipeline_exposed: Annotated[float, Field(ge=0)] = 1.0
     """Share of a send between pipeline stages that shows: 1 where it blocks."""
     accumulation_factor: Annotated[float, Field(ge=0)]

@@ -245,7 +245,7 @@ def test_a_stack_is_as_its_parent_but_for_what_it_says() -> None:
     """Liger under DeepSpeed: times of DeepSpeed, fused layers."""
     child, parent = stack("deepspeed-liger-2025"), stack("deepspeed-2024")
 
-    assert child.gemm_factor == parent.gemm_factor
+    assert child.memory_factor == parent.memory_factor
     assert (child.activation_set, parent.activation_set) == ("fused", "hf-eager")
 
 
