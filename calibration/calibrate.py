@@ -61,7 +61,7 @@ def calibrate(steps: Sequence[MeasuredStep], name: str, date: str) -> Calibrated
         median_error_before=round(float(np.median(before)) * 100.0, 2),
         median_error=round(float(np.median(left_out)) * 100.0, 2),
         interval=round(min(max(_quantile(left_out), LEAST_INTERVAL), 0.9), 4),
-        constants=_constants(told),
+        constants=_constants(told, fit),
         unidentified=tuple(u.paths[0] for u, yes in zip(fit.unknowns, known, strict=True) if not yes),
         measured=tuple(sorted({f"{s.strategy.software_stack}/{s.cluster.node.gpu.name}" for s in trusted})),
     )
@@ -142,11 +142,13 @@ def _quantile(errors: Array) -> float:
     return float(ordered[place - 1]) if place <= len(ordered) else 2.0 * float(ordered[-1])
 
 
-def _constants(fit: Fit) -> tuple[SiteConstant, ...]:
+def _constants(fit: Fit, whole: Fit) -> tuple[SiteConstant, ...]:
+    """What `fit` tells, and how surely: by `whole`, as what the runs could not tell may differ too."""
     units = facts("spreads")
-    spreads = fit.spreads() if fit.unknowns else np.zeros(0)
+    spreads = dict(zip((u.paths[0] for u in whole.unknowns), whole.spreads().tolist(), strict=True))
     found = []
-    for u, value, spread in zip(fit.unknowns, fit.values.tolist(), spreads.tolist(), strict=True):
+    for u, value in zip(fit.unknowns, fit.values.tolist(), strict=True):
+        spread = spreads[u.paths[0]]
         table, _, field = u.paths[0].split("/")
         reach = ONE_SIDED * spread
         found.append(

@@ -83,7 +83,7 @@ def test_experts_on_a_rank_are_launched_one_by_one() -> None:
     plain = compute("hybridep", 64, "bf16") - compute("hybridep", 32, "bf16")
     assert plain == pytest.approx((many - more) / 3, rel=0.1)
     graphed = compute("hybridep-step", 64, "mxfp8") - compute("hybridep-step", 32, "mxfp8")
-    assert graphed < 0.2 * (many - more)
+    assert graphed < (many - more) / 4
 
 
 def test_a_router_that_is_not_forced_has_a_busiest_rank() -> None:
