@@ -124,6 +124,11 @@ class Node(Frozen):
         return max(1, self.domain_size // self.gpus)
 
     @property
+    def grouped_domain_size(self) -> int:
+        """Cards of the domain that groups of 2, 4, 8, .. fill without straddling it: 64 of an NVL72's 72."""
+        return 1 << (self.domain_size.bit_length() - 1)
+
+    @property
     def host_link_bytes_per_s(self) -> float:
         """Rate between host memory (page-locked) and ONE card while no other card copies.
 

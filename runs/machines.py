@@ -80,7 +80,7 @@ def _cluster(machine: Node, gpus: int, per_node: int) -> Cluster:
     if machine.gpu.interconnect in facts("machines")["joins_machines"]:
         machine = _changed(machine, gpus=per_node, island_size=per_node, domain_size=gpus)
     if machine.domain_size > machine.gpus:
-        machine = _changed(machine, domain_size=1 << (machine.domain_size.bit_length() - 1))
+        machine = _changed(machine, domain_size=machine.grouped_domain_size)
     if per_node != machine.gpus:
         size = _island(machine, per_node)
         machine = _changed(machine, gpus=per_node, island_size=size, domain_size=size)

@@ -214,8 +214,7 @@ def _wishes(request: Request, plan: Plan, step: int) -> Iterator[tuple[str, dict
 def _narrower_domains(request: Request, step: int) -> Iterator[tuple[str, dict[str, Any], int, str]]:
     """Link domains used by a power of two of their cards, as `_wishes`: groups of 64 straddle racks of 72."""
     cluster = request.cluster
-    whole = cluster.node.domain_size
-    part = 1 << (whole.bit_length() - 1)
+    whole, part = cluster.node.domain_size, cluster.node.grouped_domain_size
     several = cluster.node.domain_nodes > 1 and cluster.gpus > part and cluster.gpus % part == 0
     if several and part < whole and not cluster.others and not cluster.free:
         caveat = (
