@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..costs.cards import card_factors
-from ..costs.columns import Counts, Strategies
+from ..costs.columns import Strategies
 from ..costs.price import price_columns
+from ..costs.stage_counts import Counts
 from ..hardware import Cluster, Site, SiteConstant
 from ..inputs.record import dataclass
 from ..models import Strategy, Training, Transformer

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ..costs import price
-from ..costs.columns import even_stages
+from ..costs.stage_counts import even_stages
 from ..inputs import Frozen
 from ..models import Strategy, Training
 from ..plans import Plan

@@ -10,7 +10,7 @@ from .columns import Floats
 from .law import law
 from .layout import Layout
 from .products import memory_rate, product_seconds
-from .states import portion_bytes
+from .recipes import portion_bytes
 
 
 def adapter_seconds(layout: Layout, block: Block) -> tuple[Floats, Floats]:

@@ -16,9 +16,10 @@ from .layout import Layout
 from .moments import AFTER, MOMENTS, PASSES, Alive, absent
 from .once import once
 from .portion import Portion
+from .recipes import per_parameter, portion_bytes
 from .replicated import replicated_terms
 from .stacks import of_stacks, stack_has
-from .states import kinds_total, per_parameter, portion_bytes, whole_in_16_bits, with_gradients
+from .states import kinds_total, whole_in_16_bits, with_gradients
 from .terms import Note, Term, kib
 
 _GATHER = Note(

@@ -14,7 +14,8 @@ from ..hardware.catalogue import network
 from ..hardware.collective import CollectiveCurve, Kind, bus_share
 from ..inputs.record import dataclass
 from .columns import Bools, Floats, Ints
-from .layout import Group, Layout
+from .group import Group
+from .layout import Layout
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,8 @@ import numpy as np
 from ..models.transformer import Block
 from .collectives import point_to_point, seconds
 from .columns import Bools, Floats, Ints
-from .layout import Group, Layout
+from .group import Group
+from .layout import Layout
 from .once import once
 from .terms import Note, Term, ceil, kib, ns
 

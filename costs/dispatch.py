@@ -16,7 +16,8 @@ from .collectives import seconds
 from .columns import Bools, Floats, Ints
 from .context import ACTIVATION_BYTES
 from .experts import folded, imbalance, routed_ranks
-from .layout import Group, Layout
+from .group import Group
+from .layout import Layout
 from .once import once
 from .stacks import stack_constant, stack_has
 

@@ -15,9 +15,10 @@ from ..models.strategy import Stage, Strategy
 from ..models.training import Training
 from ..models.transformer import Transformer
 from .book import Book
-from .columns import Counts, Strategies
+from .columns import Strategies
 from .layout import Layout
 from .moments import MOMENTS
+from .stage_counts import Counts
 from .terms import Frame, Term, evaluate
 from .traffic import traffic_terms
 

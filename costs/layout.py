@@ -14,40 +14,9 @@ from ..models.counts import ModelCount, count
 from ..models.training import Training
 from ..models.transformer import Block, Transformer
 from .columns import Floats, Ints, Strategies
+from .group import Group, placed
 from .portion import Cut, Portion, Whole, portions
 from .schedule import chunks_held, chunks_on
-
-
-@dataclass(frozen=True)
-class Group:
-    """Ranks that talk to each other, one entry a row: how many, how many share an island, and where.
-
-    `level` is the index of the smallest tier that holds the whole group.
-    """
-
-    size: Ints
-    per_island: Ints
-    level: Ints
-
-    @property
-    def islands(self) -> Ints:
-        """Over how many islands a group lies."""
-        found: Ints = -(-self.size // np.maximum(self.per_island, 1))
-        return found
-
-    @property
-    def ring_share(self) -> Floats:
-        """(n-1)/n: what each rank sends of a payload, in a ring or an all-to-all."""
-        size = self.size.astype(np.float64)
-        return (size - 1.0) / size
-
-    @cached_property
-    def places(self) -> tuple[list[tuple[int, int, int]], Ints]:
-        """The distinct (size, per_island, level), and the index of each row's into them."""
-        packed = (self.size << 32) | (self.per_island << 8) | self.level
-        distinct, index = np.unique(packed, return_inverse=True)
-        found = [(int(key >> 32), int(key >> 8) & 0xFFFFFF, int(key) & 0xFF) for key in distinct]
-        return found, index.reshape(-1)
 
 
 @dataclass(frozen=True)
@@ -202,23 +171,7 @@ class Layout:
 
     def group(self, size: Ints, stride: Ints) -> Group:
         """A group of `size` ranks at distance `stride`."""
-        return self._placed(size, np.where(size > 1, size * stride, 1), size, stride)
-
-    def _placed(self, size: Ints, span: Ints, outer: Ints, stride: Ints) -> Group:
-        """A group over `span` consecutive ranks, `outer` steps of `stride` wide.
-
-        A span that neither divides the island nor is a multiple of it has groups that straddle two
-        islands; such a group counts the members of the smaller part. Its tier is the slowest that any
-        group of that span reaches into.
-        """
-        table = self.cluster.tiers()
-        island = table.tiers[0].cards
-        straddles = (span > 1) & (island % span != 0) & (span % island != 0)
-        reach = np.where(straddles, np.gcd(island, span), island)
-        inner = size // np.maximum(outer, 1)
-        inner = np.minimum(inner, np.maximum(reach // self.tensor, 1))
-        per_island = np.minimum(size, inner * np.clip(reach // stride, 1, np.maximum(outer, 1)))
-        return Group(size, per_island, table.holding(span))
+        return placed(self.cluster, self.tensor, size, np.where(size > 1, size * stride, 1), size, stride)
 
     @cached_property
     def tensor_group(self) -> Group:
@@ -282,7 +235,7 @@ class Layout:
         c = self.strategies.context_parallel
         outer = np.maximum(-(-size // c), 1)
         span = np.where(size > c, outer * self.dp_stride, size * self.tensor)
-        return self._placed(size, np.where(size > 1, span, 1), outer, self.dp_stride)
+        return placed(self.cluster, self.tensor, size, np.where(size > 1, span, 1), outer, self.dp_stride)
 
     @cached_property
     def data_group(self) -> Group:

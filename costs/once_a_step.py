@@ -8,10 +8,11 @@ from .buffers import bucket_elements
 from .collectives import bucketed, seconds
 from .columns import Bools, Floats
 from .experts import has_experts
+from .group import Group
 from .held import Held
 from .kernels import LayerSeconds
 from .law import law
-from .layout import Group, Layout
+from .layout import Layout
 from .once import once
 from .stacks import exposed
 from .terms import Note, Term, ns

@@ -12,7 +12,8 @@ from .kernels import LayerSeconds
 from .law import law
 from .layout import Layout
 from .products import memory_rate
-from .states import local_parameters, per_parameter, sharding, weight_bytes
+from .recipes import per_parameter
+from .states import local_parameters, sharding, weight_bytes
 from .terms import Note, Term, ns
 from .traffic import passes
 

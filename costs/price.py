@@ -16,16 +16,18 @@ from ..models.transformer import Transformer
 from ..models.work import flops_per_token, parameters
 from .book import Book, spread
 from .buffers import buckets, whole_rank
-from .columns import Counts, Ints, Strategies, distinct
+from .columns import Ints, Strategies, distinct
 from .context import ACTIVATION_BYTES
+from .group import Group
 from .host import host_share_bytes, stage_block
 from .interval import peak_interval
 from .law import law
-from .layout import Group, Layout
+from .layout import Layout
 from .ledger import Ledger, StageEntry
 from .moments import MOMENTS
+from .recipes import fixed_recipe_of, recipe_of
 from .schedule import Passes, Step, plain, step
-from .states import fixed_recipe_of, recipe_of
+from .stage_counts import Counts
 from .terms import Frame, Term, add_up, by_name
 from .traffic import traffic_terms
 

@@ -15,7 +15,7 @@ from .held import Held
 from .layout import Layout
 from .moments import MOMENTS, PASSES, Alive
 from .portion import Portion
-from .states import per_parameter, portion_bytes
+from .recipes import per_parameter, portion_bytes
 from .terms import Note, Term, kib
 
 _COPIES = Note("2 N of fp32 weights", "torch autocast: linears keep the copy for their backward", "D")

@@ -8,9 +8,10 @@ from ..hardware.collective import Kind
 from .collectives import seconds
 from .columns import Floats
 from .dispatch import slower_away
+from .group import Group
 from .held import Held
 from .kernels import LayerSeconds
-from .layout import Group, Layout
+from .layout import Layout
 from .once import once
 from .overlap import beside, shown
 from .states import has_secondary

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..inputs.record import dataclass
-from .columns import Bools, Counts, Ints
+from .columns import Bools, Ints
 from .schedule import placed
+from .stage_counts import Counts
 
 if TYPE_CHECKING:
     from .layout import Layout

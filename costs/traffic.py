@@ -12,11 +12,13 @@ from .columns import Bools, Floats, Ints
 from .context import ACTIVATION_BYTES, context_traffic
 from .dispatch import exchange_group, exchanged_bytes, hidden_bytes
 from .experts import folded
+from .group import Group
 from .held import Held
-from .layout import Group, Layout
+from .layout import Layout
 from .once import once
 from .products import LINEAR_BYTES
-from .states import cut_weights, has_secondary, per_parameter, portion_bytes, sharding
+from .recipes import per_parameter, portion_bytes
+from .states import cut_weights, has_secondary, sharding
 from .terms import Note, Term, ceil
 
 _TENSOR = Note(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from .columns import Floats
+from .group import Group
 from .host import stage_block
-from .layout import Group, Layout
+from .layout import Layout
 from .terms import Note, Term, ceil
 from .traffic import traffic_terms
 

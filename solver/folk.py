@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..costs.columns import Counts, Strategies, distinct
+from ..costs.columns import Strategies, distinct
 from ..costs.price import price_columns
+from ..costs.stage_counts import Counts
 from ..models import Strategy
 from ..models.strategy import Stage
 from ..plans import Request

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from shardwise import Cluster, Plan, Request, Training, plan
-from shardwise.costs.activations import saved_bytes, saved_sets
 from shardwise.costs.products import mixer_products
+from shardwise.costs.saved_sets import saved_bytes, saved_sets
 from shardwise.models import Attention, Block, FeedForward, Mixer, Run, Transformer, parse_config
 from shardwise.models.parameters import layer_count
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from shardwise.costs import Ledger, price
-from shardwise.costs.activations import saved_bytes
 from shardwise.costs.law import law
+from shardwise.costs.saved_sets import saved_bytes
 from shardwise.hardware import Cluster
 from shardwise.models import Stage, Strategy, Training, Transformer
 

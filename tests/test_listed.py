@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from shardwise.costs.activations import saved_sets
 from shardwise.costs.cards import card_factors
 from shardwise.costs.interval import residuals
 from shardwise.costs.law import constants
+from shardwise.costs.saved_sets import saved_sets
 from shardwise.hardware import gemm_curve, gpu, host, network
 from shardwise.hardware.collective import KINDS
 from shardwise.hardware.collective_tables import curves_of

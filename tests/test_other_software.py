@@ -11,8 +11,8 @@ import pytest
 
 from benchmarks.peaks import Peak, Peaks
 from shardwise.costs import Ledger, price
-from shardwise.costs.activations import saved_bytes
 from shardwise.costs.needed import Needed
+from shardwise.costs.saved_sets import saved_bytes
 from shardwise.hardware import Cluster
 from shardwise.models import Stage, Strategy, Training, Transformer
 from shardwise.models.backend import backend

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from shardwise.costs.columns import Counts
+from shardwise.costs.stage_counts import Counts
 from shardwise.costs.terms import Frame, Note, Per, Term, add_up, evaluate
 
 NOTE = Note("made up", "tests", "A")
