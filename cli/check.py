@@ -69,7 +69,7 @@ def check(
     if named or not read:
         given = _given(strategy, plan, request, voice)
     else:
-        given = Given(read[0].strategy, read[0].places)
+        given, request = Given(read[0].strategy, read[0].places), read[0].request
     try:
         if message is not None:
             return _diagnosed(message, request, given.strategy, voice)

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..inputs.record import dataclass
 from ..models.divisors import EIGHT_BIT
+from ..models.training import Module
 from ..models.transformer import Block
 from .columns import Bools, Floats, Ints, code, distinct
 from .context import context_buffers
@@ -49,8 +50,8 @@ def _sets(field: str) -> Ints:
     return np.array([names.index(name) for name in of_stacks(field)])
 
 
-def _per_set(layout: Layout, block: Block, sets: Ints) -> Floats:
-    """Bytes a layer saves on a rank for one micro-batch under the saved set of each entry, (ways, n)."""
+def _per_set(layout: Layout, block: Block, sets: Ints, modules: tuple[Module, ...] = ()) -> Floats:
+    """Bytes a layer saves on a rank for a micro-batch under each set less `modules`, (ways, n)."""
     t = layout.tensor.astype(np.float64)
     grid = layout.strategies.expert_tensor_parallel / t
     sequence, hidden = layout.training.sequence_length, layout.transformer.hidden_size
@@ -60,7 +61,8 @@ def _per_set(layout: Layout, block: Block, sets: Ints) -> Floats:
 
     def table(bits: Literal[8, 16]) -> Floats:
         found = [
-            saved_bytes(block, hidden, name, sequence, _kept(layout, name, needed), bits) for name in names
+            saved_bytes(block, hidden, name, sequence, _kept(layout, name, needed), bits, modules)
+            for name in names
         ]
         return np.array(found).reshape(-1, 3)[np.searchsorted(used, sets)]
 
@@ -99,25 +101,17 @@ class Saved:
 
     @classmethod
     def of(cls, layout: Layout) -> Saved:
-        """The sets follow the software stack and the backend."""
-        stacks = layout.strategies.software_stack
+        """The sets follow the software stack, or what the job names to be run again."""
+        stacks, named = layout.strategies.software_stack, layout.training.recompute_modules
         sets = np.stack([_sets(f"{kind}_set")[stacks] for kind in ("activation", "selective", "full")])
-        return cls(*np.stack([_per_set(layout, block, sets) for block in layout.blocks], axis=2))
+        plain, selective, full = np.stack([_per_set(layout, block, sets) for block in layout.blocks], axis=2)
+        if named:
+            parts = [_per_set(layout, block, sets[:1], named)[0] for block in layout.blocks]
+            selective = np.stack(parts, axis=1)
+        return cls(plain, selective, full)
 
 
 saved_of = once(Saved.of)
-
-
-@once
-def again(layout: Layout, share: str) -> Floats:
-    """A share (a field of `Again`) of each row's selective set, (n,)."""
-    return _shares(share)[layout.strategies.software_stack]
-
-
-@cache
-def _shares(share: str) -> Floats:
-    """A share of the selective set of each software stack, by the stack's code."""
-    return np.array([float(getattr(saved_sets()[name].again, share)) for name in of_stacks("selective_set")])
 
 
 def activation_terms(layout: Layout) -> list[Alive]:

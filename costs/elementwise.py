@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from functools import cache
 
 import numpy as np
@@ -10,11 +11,13 @@ from ..inputs.data import data
 from ..inputs.listed import Listed
 from ..inputs.record import dataclass
 from ..models.mixers import Attention, Mixing
+from ..models.training import Module
 from ..models.transformer import Block
 from .columns import Floats, distinct
-from .experts import routed_bytes
+from .experts import gate_bytes, routed_bytes
 from .layout import Layout
 from .products import memory_rate
+from .recomputed import latent, lone_norms
 from .stacks import of_stacks
 
 _JOINED = 8.0
@@ -53,15 +56,30 @@ def memory_seconds(layout: Layout, block: Block) -> Floats:
     (u h / split + s / t) T with u of residuals and norms, s of rotation, expansion and activation (`Moved`).
     With experts `routed_bytes` move too.
     """
+    return _seconds(layout, lambda moved: _bytes(block, moved), routed_bytes(layout, block))
+
+
+def modules_seconds(layout: Layout, block: Block, modules: Collection[Module]) -> Floats:
+    """Of `memory_seconds` what selective recompute of `modules` does again."""
+    routed = np.zeros(len(layout.strategies))
+    if "moe" in modules:
+        routed = routed_bytes(layout, block)
+    elif "moe_act" in modules:
+        routed = gate_bytes(layout, block)
+    return _seconds(layout, lambda moved: _module_bytes(block, moved, modules), routed)
+
+
+def _seconds(layout: Layout, of: Callable[[Moved], tuple[float, float]], routed: Floats) -> Floats:
+    """Seconds of the bytes that `of` tells of each stack's kernels, and of `routed` ones."""
     names = [
         own or saved for own, saved in zip(of_stacks("moved_set"), of_stacks("activation_set"), strict=True)
     ]
     codes = layout.strategies.software_stack
     split, unsplit = np.zeros(len(codes)), np.zeros(len(codes))
     for code in distinct(codes).tolist():
-        whole, cut = _bytes(block, moved_sets()[names[code]])
+        whole, cut = of(moved_sets()[names[code]])
         unsplit, split = np.where(codes == code, whole, unsplit), np.where(codes == code, cut, split)
-    split = split + routed_bytes(layout, block)
+    split = split + routed
     moved = unsplit * layout.transformer.hidden_size / layout.split_tokens + split / layout.tensor
     return moved * layout.tokens / memory_rate(layout)
 
@@ -77,6 +95,22 @@ def _bytes(block: Block, moved: Moved) -> tuple[float, float]:
     cut += (moved.gated if forward.gated else moved.plain) * inner
     joined = _JOINED if block.joins else 0.0
     return moved.residual + block.norms * moved.norm[block.norm] + joined, cut
+
+
+def _module_bytes(block: Block, moved: Moved, modules: Collection[Module]) -> tuple[float, float]:
+    """`_bytes` of what `modules` run again; a norm that does not stand alone runs with its feed-forward."""
+    forward, norm = block.feed_forward, moved.norm[block.norm]
+    routed, whole, cut = bool(forward.experts), 0.0, 0.0
+    if "layernorm" in modules:
+        whole += norm * sum(lone_norms(block))
+    if "mla_up_proj" in modules and latent(block):
+        cut += sum(_mixed(mixer, block, moved) for mixer in block.mixers)
+    if "mlp" in modules and not routed:
+        whole += norm
+        cut += (moved.gated if forward.gated else moved.plain) * forward.width
+    if routed and {"moe", "shared_experts"} & set(modules):
+        cut += (moved.gated if forward.gated else moved.plain) * forward.shared_width
+    return whole, cut
 
 
 def _mixed(mixer: Mixing, block: Block, moved: Moved) -> float:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from ..models.overlap import user_buffered
-from .activations import again
 from .collectives import point_to_point, seconds
 from .columns import Floats
 from .dispatch import exchange_seconds, gather_seconds, hidden_bytes, slower_away
@@ -15,6 +14,7 @@ from .law import law
 from .layout import Layout
 from .once import once
 from .overlap import beside
+from .run_again import exchange_again, pairs_again
 from .schedule import pairs_passes
 from .stacks import exposed, stack_constant, stack_has
 from .terms import Note, Term, ns
@@ -66,8 +66,10 @@ def tensor_term(layout: Layout) -> Term:
     inner, end = (
         share * np.where(split, gather + scatter, whole) for gather in (narrow, _hidden_gather(layout))
     )
-    layer = _kinds([2.0 * tensor_pairs(layout, block) * inner for block in layout.blocks])
-    part = again(layout, "tensor")[:, None] * layer / 2.0
+    pairs = [tensor_pairs(layout, block) for block in layout.blocks]
+    layer = _kinds([2.0 * each * inner for each in pairs])
+    repeated = zip(layout.blocks, pairs, strict=True)
+    part = _kinds([pairs_again(layout, block, each) * inner for block, each in repeated])
     whole_again = layer / 2.0 * layout.run_again
     pieces = ns(layer=layer, full=whole_again, selective=part, first=end, last=end)
     return Term("tensor_comm", "chunk", _TENSOR, pieces)
@@ -96,7 +98,7 @@ def expert_term(layout: Layout, work: LayerSeconds) -> Term:
     if not has_experts(layout):
         return Term("expert_comm", "chunk", _EXPERT, {})
     layer = _exchange_shown(layout, work)
-    part = again(layout, "expert")[:, None] * layer / 2.0
+    part = exchange_again(layout)[:, None] * layer / 2.0
     pieces = ns(layer=layer, full=layer / 2.0 * layout.run_again, selective=part)
     return Term("expert_comm", "chunk", _EXPERT, pieces)
 

@@ -47,9 +47,18 @@ def routed_bytes(layout: Layout, block: Block) -> Floats:
         return np.zeros(len(layout.strategies))
     cut = layout.strategies.expert_tensor_parallel
     more = law("separate_expert_bytes") * (cut * hidden + forward.width)
-    more += law("biased_gate_bytes") * forward.width * (forward.gated and forward.bias)
-    fused = law("permuted_bytes") * (routed_ranks(layout) + cut) / 2.0 * hidden + 6.0 * forward.width
-    moved = fused + np.where(stack_has(layout, "graphs", "step"), 0.0, more)
+    sorted_bytes = law("permuted_bytes") * (routed_ranks(layout) + cut) / 2.0 * hidden
+    moved = sorted_bytes + np.where(stack_has(layout, "graphs", "step"), 0.0, more)
+    return forward.experts_per_token * imbalance(layout) * moved + gate_bytes(layout, block)
+
+
+def gate_bytes(layout: Layout, block: Block) -> Floats:
+    """Of `routed_bytes` those of the activation between the matrices of routed experts."""
+    forward = block.feed_forward
+    if not forward.experts:
+        return np.zeros(len(layout.strategies))
+    more = law("biased_gate_bytes") * forward.width * (forward.gated and forward.bias)
+    moved = 6.0 * forward.width + np.where(stack_has(layout, "graphs", "step"), 0.0, more)
     return forward.experts_per_token * imbalance(layout) * moved
 
 

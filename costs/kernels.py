@@ -9,7 +9,6 @@ import numpy as np
 from ..inputs.record import dataclass
 from ..models.shares import Shares, trained_shares
 from ..models.transformer import Block
-from .activations import again
 from .adapter_work import adapter_seconds, dequantise_seconds
 from .attention import core_seconds
 from .columns import Floats, Ints
@@ -27,6 +26,7 @@ from .products import (
     product_seconds,
     products_seconds,
 )
+from .run_again import Forward
 from .stacks import stack_constant
 
 Septet = tuple[Floats, Floats, Floats, Floats, Floats, Floats, Floats]
@@ -110,8 +110,7 @@ def _one_kind(layout: Layout, block: Block, shares: Shares, unpacked: Floats) ->
     work = products + 2.0 * (memory + thin) + sums + unpacked + core_back
     backward = at_least(work, law("host_backward_floor") * floor)
     weight = backward * (shares.attention * attended + trained * fed + thin) / work
-    part = again(layout, "products") * (attended + beside) + again(layout, "feed_forward") * fed
-    part = part + again(layout, "core") * core + again(layout, "memory") * memory
+    part = Forward(attended, beside, fed, core, memory).again(layout, block)
     found = forward, backward, np.minimum(part, forward), forward, core, weight, floor
     return _predicting(layout, found) if block.joins else found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from functools import cache
 from typing import Literal
@@ -10,9 +11,11 @@ from ..inputs.data import data
 from ..inputs.listed import Listed
 from ..inputs.record import dataclass
 from ..models.mixers import Mixing
+from ..models.training import Module
 from ..models.transformer import Block
 from .law import law
 from .needed import ALL_NEEDED, Needed
+from .recomputed import fed_widths, latent, lone_norms
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +99,24 @@ def in_8_bits(saved: SavedSet, routed: bool) -> SavedSet:
     )
 
 
+def without(saved: SavedSet, block: Block, modules: Collection[Module]) -> SavedSet:
+    """What a layer saves outside its feed-forward, less what `modules` run again."""
+    if "core_attn" in modules:
+        saved = replace(saved, heads=0.0, scores=0.0)
+    if "mla_up_proj" in modules and latent(block):
+        saved = replace(saved, query=0.0, key=0.0, value=0.0)
+    if "layernorm" in modules:
+        first, second = lone_norms(block)
+        freed = saved.mixer_input * first, saved.forward_input * second
+        saved = replace(
+            saved,
+            hidden=saved.hidden - sum(freed),
+            mixer_input=saved.mixer_input - freed[0],
+            forward_input=saved.forward_input - freed[1],
+        )
+    return saved
+
+
 def saved_bytes(
     block: Block,
     hidden: int,
@@ -103,8 +124,9 @@ def saved_bytes(
     sequence: int = 0,
     needed: Needed = ALL_NEEDED,
     inputs_bits: Literal[8, 16] = 16,
+    modules: Collection[Module] = (),
 ) -> tuple[float, float, float]:
-    """(unsplit, split, dispatched) bytes a token of one layer under the saved set `name`.
+    """(unsplit, split, dispatched) bytes a token of one layer under the saved set `name`, less `modules`.
 
     `dispatched` are the routed copies of hidden states: on a rank they count times
     expert_tensor_parallel / tensor_parallel. Llama-3 8B under `fused` saves 34.0 h = 139,392 bytes, and
@@ -114,22 +136,26 @@ def saved_bytes(
     if inputs_bits == 8:
         saved = in_8_bits(saved, bool(block.feed_forward.experts))
     forward, mixers = block.feed_forward, block.mixers
-    latent = sum((mixer.kv_rank or 0) + mixer.q_rank for mixer in mixers) * (1.0 if saved.query else 0.0)
+    latents = sum((mixer.kv_rank or 0) + mixer.q_rank for mixer in mixers) * (1.0 if saved.query else 0.0)
+    adapted = bool(saved.mixer_input)
+    saved = without(saved, block, modules)
     idle = (0.0 if needed.mixer else saved.mixer_input) + (
         0.0 if needed.feed_forward else saved.forward_input
     )
-    thin = 2.0 * (needed.ranks[0] + needed.ranks[1] * law("expert_imbalance")) if saved.mixer_input else 0.0
+    thin = 2.0 * (needed.ranks[0] + needed.ranks[1] * law("expert_imbalance")) if adapted else 0.0
     crossed = sum(
         mixer.kv == "memory" for mixer in block.beside
     )  # each with a norm of its own: input, output
-    unsplit = (saved.hidden - idle + 2.0 * saved.mixer_input * crossed) * hidden + 2.0 * latent + thin
+    unsplit = (saved.hidden - idle + 2.0 * saved.mixer_input * crossed) * hidden + 2.0 * latents + thin
     split = sum(_mixer_bytes(saved, mixer, sequence) for mixer in mixers)
+    inner = saved.inner_input if needed.inner else 0.0
     each = (saved.gated if forward.gated else saved.plain) - (0.0 if needed.inner else saved.inner_input)
+    dense, shared, expert = fed_widths(each, inner, block, modules)
     if not forward.experts:
-        return unsplit, split + each * forward.width, 0.0
+        return unsplit, split + dense * forward.width, 0.0
     routed = forward.experts_per_token * law("expert_imbalance")
-    split += each * (forward.shared_width + routed * forward.width)
-    if not each:
+    split += shared * forward.shared_width + expert * routed * forward.width
+    if not expert:
         return unsplit, split, 0.0
     return unsplit + 4.0 * forward.experts + 2.0 * hidden, split, 4.0 * routed * hidden
 

@@ -7,7 +7,6 @@ from numpy.typing import ArrayLike
 
 from ..models.strategy import PRECISIONS
 from ..models.transformer import Block
-from .activations import again
 from .columns import Bools, Floats, Ints
 from .context import ACTIVATION_BYTES, context_traffic
 from .dispatch import exchange_group, exchanged_bytes, hidden_bytes
@@ -18,6 +17,7 @@ from .layout import Layout
 from .once import once
 from .products import LINEAR_BYTES
 from .recipes import per_parameter, portion_bytes
+from .run_again import exchange_again, pairs_again
 from .states import cut_weights, has_secondary, sharding
 from .terms import Note, Term, ceil
 
@@ -152,11 +152,13 @@ def traffic_terms(layout: Layout) -> dict[str, tuple[list[Term], Group]]:
     s = layout.strategies
     tensor = layout.tensor_group
     states = hidden_bytes(layout)
-    pairs = np.stack([tensor_pairs(layout, block) for block in layout.blocks], axis=1)
+    each = [tensor_pairs(layout, block) for block in layout.blocks]
+    pairs = np.stack(each, axis=1)
+    again = np.stack([pairs_again(layout, *pair) for pair in zip(layout.blocks, each, strict=True)], axis=1)
     per_pass = 2.0 * states * tensor.ring_share
     in_layer = (states + layer_gather_bytes(layout)) * tensor.ring_share
     tensor_layer = 2.0 * pairs * in_layer[:, None]
-    repeated = again(layout, "expert")[:, None]
+    repeated = exchange_again(layout)[:, None]
     to_experts, among_cut = exchanged_bytes(layout)
     piped = np.where(s.pipeline_parallel > 1, 2.0 * boundary_bytes(layout), 0.0)
     return {
@@ -168,7 +170,7 @@ def traffic_terms(layout: Layout) -> dict[str, tuple[list[Term], Group]]:
                     _TENSOR,
                     layer=tensor_layer,
                     full=tensor_layer / 2 * layout.run_again,
-                    selective=again(layout, "tensor")[:, None] * tensor_layer / 2,
+                    selective=again * in_layer[:, None],
                     first=per_pass,
                     last=per_pass,
                 )

@@ -33,12 +33,16 @@ NUMBERS = {"micro_batch_size", "gradient_accumulation_steps"}
 
 
 class Read(NamedTuple):
-    """A strategy, the client whose file holds it, that file, and places by dotted field."""
+    """A strategy, the client whose file holds it, that file, and places by dotted field.
+
+    `request` is the one it was read for, with what the files alone say of the job.
+    """
 
     strategy: Strategy
     client: Client
     file: Document
     places: Mapping[str, str]
+    request: Request
 
 
 def read_config(documents: Sequence[Document], request: Request) -> Read:
@@ -64,7 +68,9 @@ def read_config(documents: Sequence[Document], request: Request) -> Read:
     cards = request.cluster.gpus
     strategy = read_strategy({**found, **assumed}, request.model, file.name, request.training, cards, places)
     _same_batch(strategy, request, file)
-    return Read(strategy, client, file, places)
+    if client == "megatron" and (more := megatron.job_fields(bundle, request.model, request.training)):
+        request = request.changed(more, file.name)
+    return Read(strategy, client, file, places, request)
 
 
 def _places(client: Client, bundle: Bundle, file: Document) -> dict[str, str]:

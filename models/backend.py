@@ -105,6 +105,8 @@ class Backend(Listed):
     """It can leave gradients unreduced between micro-batches."""
     frees_gradients: bool
     """It can step inside the backward pass."""
+    names_recompute: bool = False
+    """It can be told which modules of a layer selective recompute runs again."""
     trains_predictors: bool
     """It can train modules that predict further tokens, on the last stage beside the head."""
     because: dict[str, str]
@@ -198,6 +200,7 @@ class Backend(Listed):
             "master_weights": not training.master_weights and not self.without_master,
             "sync_each_batch": not training.sync_each_batch and not self.without_sync,
             "optimizer_in_backward": training.optimizer_in_backward and not self.frees_gradients,
+            "recompute_modules": bool(training.recompute_modules) and not self.names_recompute,
             "mtp_layers": training.mtp_layers > 0 and not self.trains_predictors,
         }
         return {field: getattr(training, field) for field, wrong in cannot.items() if wrong}

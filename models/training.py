@@ -15,6 +15,9 @@ Optimizer = Literal[
     "sgd-no-momentum",
 ]  # fmt: skip
 
+Module = Literal["core_attn", "mla_up_proj", "layernorm", "moe_act", "mlp", "moe", "shared_experts"]
+"""Modules of a layer that Megatron Core can run again in the backward pass, in its words."""
+
 Part = Literal["attention", "feed_forward", "experts", "embedding", "head", "towers"]
 """Components that can be frozen."""
 
@@ -31,6 +34,7 @@ class Training(Frozen):
     `trainable` is "all", "lora(RANK)", "qlora(RANK)" or a share of the parameters; adapters sit on the
     matrices of `lora_targets` (names of matrices, "attention", "mlp", "all-linear"); `frozen` parts are
     not trained. Without `master_weights` weights, gradients and moments are 16-bit, with no fp32 copy.
+    `recompute_modules` are what selective recompute runs again; none named: what the software does by itself.
     With `optimizer_in_backward` each gradient is used and freed as it comes. Without `sync_each_batch`
     sharded data parallel keeps whole gradients between micro-batches and reduces them once a step.
 
@@ -50,6 +54,7 @@ class Training(Frozen):
     master_weights: bool = True
     optimizer_in_backward: bool = False
     sync_each_batch: bool = True
+    recompute_modules: tuple[Module, ...] = Field(default=(), max_length=7)
     total_tokens: int | None = Field(default=None, ge=1, le=2**62)
     trainable: str | float = "all"
     lora_targets: tuple[str, ...] = Field(default=ALL_LINEAR, min_length=1, max_length=64)
@@ -64,7 +69,7 @@ class Training(Frozen):
     def _written(cls, value: Any) -> Any:
         return way_of(value).written
 
-    @field_validator("lora_targets", "frozen", mode="before")
+    @field_validator("lora_targets", "frozen", "recompute_modules", mode="before")
     @classmethod
     def _listed(cls, value: Any) -> Any:
         """One word, words between commas, or a list of words."""

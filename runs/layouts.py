@@ -167,7 +167,7 @@ def _kernels(record: Record, software: Software) -> list[str]:
 def _blanks(record: Record, published: bool, degrees: _Degrees) -> list[str]:
     """Blank columns that a rule fills and that change the price.
 
-    The interleaving of a row's own recipe is no rule; of its recompute a part alone is priced.
+    The interleaving of a row's own recipe is no rule.
     """
     found = [c for c in ("micro_batch_seqs", "global_batch_seqs", "recompute") if not record.said(c)]
     found += ["vpp"] if degrees.pipeline > 1 and not record.said("vpp") and not published else []
@@ -193,7 +193,12 @@ def _candidate(
     if chunks > 1 and not record.said("vpp") and steps % degrees.pipeline:
         return []
     stages = stages_of(
-        record, recompute, stack(str(fixed["software_stack"])), held, fixed["offload_optimizer"] == "cpu"
+        record,
+        recompute,
+        stack(str(fixed["software_stack"])),
+        held,
+        fixed["offload_optimizer"] == "cpu",
+        way.fields.get("recompute_modules", ()),
     )
     length = record.needed("seq_len")
     named = schedule_named(record) if degrees.pipeline > 1 else None

@@ -4,7 +4,8 @@
 Rule: of the recipes of the row's model, card and precision (the model goes first, then the card) the one with
 the fewest steps away: degrees of layout (tp, pp, vpp, cp, ep, micro-batch) that differ from its columns,
 and releases between. Ties: the nearer layout, the same batch, the nearer number of cards. It gives the
-exchange of tokens, its overlap, the CUDA graphs of a row with experts, and blank `vpp` and `recompute`; the
+exchange of tokens, its overlap, the CUDA graphs of a row with experts, and blank `vpp` and `recompute` with
+the modules that run again; the
 notes of a job say which recipe and how near.
 """
 
@@ -14,9 +15,10 @@ import csv
 import re
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import Any, get_args
 
 from ..inputs.record import dataclass
+from ..models.training import Module
 from .facts import facts
 from .record import Record
 
@@ -72,8 +74,19 @@ class Recipe:
 
     @property
     def recompute(self) -> str:
-        """`selective` where the up-projections of latent attention run again; what else does costs little."""
-        return "selective" if "mla_up_proj" in self.cells["recompute_modules"].split() else "none"
+        """`selective` where it names modules to run again."""
+        return "selective" if self.modules else "none"
+
+    @property
+    def modules(self) -> tuple[Module, ...]:
+        """What runs again in the backward pass, of the modules that are priced."""
+        return modules_in(self.cells["recompute_modules"])
+
+
+def modules_in(text: str) -> tuple[Module, ...]:
+    """The modules that Megatron Core recomputes, as it spells them, of the words of a text."""
+    spoken = set(re.findall(r"\w+", text))
+    return tuple(name for name in get_args(Module) if name in spoken)
 
 
 def _place(release: str) -> int:

@@ -9,7 +9,7 @@ rest (Megatron-Bridge, recipes/deepseek/deepseek_v3.py). Recompute: `full` is
 every layer. `selective` under FSDP is the operator rule (every second product), "layer AC" every second
 layer whole, "every n-th block" the share 3 (HFU/MFU - 1) of the layers whole, and "K of L layers
 recomputed" that. Elsewhere `selective` drops the attention core: priced so under stacks that store it, as
-none under those with fused attention.
+none under those with fused attention; where modules are named, these run again.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Literal
 from ..models import Stage, Transformer
 from ..models.parameters import count
 from ..models.stack import Stack
+from ..models.training import Module
 from .record import Record
 
 Cut = Literal["even", "by-cost"]
@@ -120,12 +121,17 @@ def whole_share(record: Record) -> float | None:
 
 
 def stages_of(
-    record: Record, recompute: str, stack: Stack, held: tuple[int, ...], offload: bool
+    record: Record,
+    recompute: str,
+    stack: Stack,
+    held: tuple[int, ...],
+    offload: bool,
+    modules: tuple[Module, ...] = (),
 ) -> tuple[Stage, ...]:
     """The stages of a row whose stages hold `held` layers."""
     partly = stack.backend == "fsdp" or _PARTLY.search(record.notes)
     share = whole_share(record) if recompute == "selective" and partly else None
-    known = stack.selective_set in ("op", "op-eager", "core", "mla-up")
+    known = bool(modules) or stack.selective_set in ("op", "op-eager", "core", "mla-up")
     by_op = recompute == "selective" and known and share is None
     whole = 1.0 if recompute == "full" else share or 0.0
     return tuple(

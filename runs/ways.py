@@ -7,7 +7,8 @@ makes the 8-bit one paged. Frameworks that keep no fp32 copy of the weights say 
 ``catalogue/frameworks.json``, rows by a precision like "bf16-true" or the words "no fp32 copy"; moments
 said to be bf16 lie beside an fp32 copy elsewhere. "LoRA on" in the notes names the matrices, "no_sync",
 or the software's rule, keeps gradients whole between micro-batches. "Optimizer in backward" holds for its
-line of a cumulative table and those after it. Offloaded activations are not priced.
+line of a cumulative table and those after it. Modules of Megatron Core that run again stand in the notes
+behind "recompute modules:" or "selective:", or in the row's recipe. Offloaded activations are not priced.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import re
 from typing import Any
 
 from ..inputs.record import dataclass
-from ..models.training import Optimizer
+from ..models.training import Module, Optimizer
+from .recipes import modules_in
 from .record import Record
 from .software import Software
 
@@ -33,6 +35,7 @@ _MATRICES = (
     (r"\bo_proj|linear_proj", ("o_proj",)),
     ("attention", ("q_proj", "k_proj", "v_proj", "o_proj")),
 )
+_AGAIN = re.compile(r"(?:recompute[ _-]modules?|selective)\s*[:=(]\s*([^;.)]*)")
 _PURE = ("bf16true", "16true", "fp16true", "purebf16", "purefp16", "bf16pure")
 _NAMED: tuple[tuple[str, Optimizer], ...] = (
     ("adafactor", "adafactor"),
@@ -59,15 +62,26 @@ def way_of_row(record: Record, software: Software) -> RowWay:
     trained, imputed = _trainable(record)
     master = software.master_weights and not _pure(record)
     whole = software.backend == "fsdp" and (software.without_sync or "no_sync" in record.notes)
+    modules = _modules(record, software)
     fields = {
         "optimizer": _optimizer(record, master),
         "master_weights": master,
         "optimizer_in_backward": _in_backward(record),
         **({"sync_each_batch": False} if whole else {}),
+        **({"recompute_modules": modules} if modules else {}),
         **trained,
     }
     offloaded = "activations offloaded" in record.notes
     return RowWay(fields, imputed, ("offloaded activations -> on the card",) if offloaded else ())
+
+
+def _modules(record: Record, software: Software) -> tuple[Module, ...]:
+    """The modules that selective recompute runs again, where notes name them or a recipe fills the column."""
+    if software.backend != "megatron" or record.word("recompute") not in ("", "selective"):
+        return ()
+    said = _AGAIN.search(record.notes)
+    named = modules_in(said[1]) if said else ()
+    return named or (software.recipe.modules if software.recipe else ())
 
 
 def _trainable(record: Record) -> tuple[dict[str, Any], tuple[str, ...]]:

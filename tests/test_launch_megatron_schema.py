@@ -75,7 +75,7 @@ WRONG: dict[str, tuple[str, str, Any]] = {
     "no number of layers": (BLOCK, "memory.recompute_num_layers", None),
     "uniform units of three layers": (BLOCK, "memory.recompute_method", "uniform"),
     "modules under full recomputation": (BLOCK, "memory.recompute_modules", ("mlp",)),
-    "an unknown module": (MIXTRAL, "memory.recompute_modules", ("core_attn",)),
+    "an unknown module": (MIXTRAL, "memory.recompute_modules", ("mhc",)),
     "no module": (MIXTRAL, "memory.recompute_modules", ()),
     "half of the states": (MISTRAL, "memory.optimizer_offload_fraction", 0.5),
     "a fraction without offload": (LLAMA, "memory.optimizer_offload_fraction", 1.0),

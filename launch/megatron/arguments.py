@@ -12,14 +12,12 @@ from ...plans.plan import Plan
 from .constants import latent_args, number_args, router_args
 from .families import known
 from .layout import chunks, layout, uneven
+from .limits import DELAYED
 from .model_schema import AttentionArgs, ExpertArgs, ModelArgs
-from .recompute import all_whole, whole_layers
+from .recompute import all_whole, recomputed_modules, whole_layers
 from .schema import Exchange, MemoryArgs, ParallelArgs, PrecisionArgs
 
 NORMS = {"rms": "RMSNorm", "layer": "LayerNorm"}
-DELAYED = {"megatron-2022", "nemo-2024"}
-"""Stacks of the years before Transformer Engine scaled by the tensor at hand."""
-
 
 EXCHANGES: dict[str, Exchange] = {
     "ring": "p2p",
@@ -167,14 +165,11 @@ def parallel_args(plan: Plan) -> ParallelArgs:
 def memory_args(plan: Plan) -> MemoryArgs:
     """Recomputation and offload.
 
-    The feed-forward alone is named for partial recomputation: attention is fused and keeps what its
-    backward pass needs, which is what the plan prices. Modules that predict further tokens are priced as
-    kept, which they are by blocks alone.
+    Modules that predict further tokens are priced as kept, which they are by blocks alone.
     """
-    strategy, kinds = plan.strategy, plan.request.model.kinds
+    strategy = plan.strategy
     offloads, word = strategy.offload_optimizer == "cpu", strategy.recompute
-    routed = {bool(kind.feed_forward.experts) for kind in kinds}
-    modules = tuple(name for name, there in (("mlp", False), ("moe", True)) if there in routed)
+    modules = recomputed_modules(plan.request.model, plan.request.training)
     whole = all_whole(strategy) and not plan.request.model.mtp_layers
     method = "uniform" if whole else "block"
     number = 1 if method == "uniform" else whole_layers(strategy)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ...models.divisors import divisors
 from ...models.strategy import Strategy
+from ...models.training import Module
 from ...models.transformer import Transformer
 from ...plans.plan import Plan
 from ..objections import backend_objections, exchange_objections
@@ -14,6 +15,8 @@ from .model_limits import model_objections
 from .recompute import whole_layers
 
 LOSSES = {"megatron"}
+DELAYED = {"megatron-2022", "nemo-2024"}
+"""Stacks of the years before Transformer Engine scaled by the tensor at hand."""
 
 
 def objections(strategy: Strategy, model: Transformer) -> Iterator[Objection]:
@@ -42,10 +45,34 @@ def training_objections(plan: Plan) -> Iterator[Objection]:
     if model.positions and length > model.positions:
         reason = f"the model has {model.positions} learned positions"
         yield Objection("training.sequence_length", length, reason)
+    if strategy.recompute == "selective":
+        yield from _modules(strategy, training.recompute_modules, model)
     ring = 2 * strategy.context_parallel
     if ring > 2 and length % ring:
         reason = f"no multiple of 2 * context_parallel, {ring}"
         yield Objection("training.sequence_length", length, reason)
+
+
+def _modules(strategy: Strategy, named: tuple[Module, ...], model: Transformer) -> Iterator[Objection]:
+    """Modules to recompute that no layer has, or not in this precision."""
+    forwards = [kind.feed_forward for kind in model.kinds]
+    routed = any(forward.experts for forward in forwards)
+    there = {
+        "mla_up_proj": any(mixer.kv_rank for kind in model.kinds for mixer in kind.mixers),
+        "moe": routed,
+        "moe_act": routed,
+        "shared_experts": any(forward.experts and forward.shared_width for forward in forwards),
+    }
+    for name in named:
+        if not there.get(name, True):
+            yield Objection("training.recompute_modules", name, "no layer of the model has it")
+        if (
+            name in ("moe_act", "layernorm")
+            and strategy.precision == "fp8"
+            and strategy.software_stack in DELAYED
+        ):
+            reason = "delayed scaling of 8-bit products goes with neither moe_act nor layernorm"
+            yield Objection("training.recompute_modules", name, reason)
 
 
 def _states(strategy: Strategy) -> Iterator[Objection]:

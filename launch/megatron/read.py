@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
+from typing import Any, get_args
 
 from ...inputs import InputError
+from ...models.training import Module, Training
 from ...models.transformer import Transformer
 from ..bundle import Bundle, Given, whole
 from ..documents import Document
 from ..documents.script import spoken
 from .layout import layers_of, modules_of
+from .recompute import recomputed_modules
 
 UNPRICED = {
     "use_megatron_fsdp": "Megatron FSDP is not priced; --use-distributed-optimizer is",
@@ -232,6 +234,26 @@ def _same_model(args: Arguments, model: Transformer) -> None:
         said = args.number(name)
         if said is not None and expected is not None and said != expected:
             raise args.wrong(name, f"the model of the request has {expected}", (str(expected),))
+
+
+def job_fields(bundle: Bundle, model: Transformer, training: Training) -> dict[str, Any]:
+    """Fields of the job that the arguments state and `training` leaves to the software.
+
+    Modules that partial recomputation runs again: `core_attn` where none are named.
+    """
+    args = Arguments(bundle)
+    partly = args.word("recompute_granularity") == "selective" or args.switch("recompute_activations")
+    said, priced = args.values("recompute_modules") or ["core_attn"], recomputed_modules(model, training)
+    if not partly or set(said) == set(priced):
+        return {}
+    known = get_args(Module)
+    if strange := [word for word in said if word not in known]:
+        raise args.wrong("recompute_modules", f"{strange[0]} is not priced", known)
+    if training.recompute_modules:
+        name = "recompute_modules" if args.given("recompute_modules") else "recompute_granularity"
+        reason = f"runs {','.join(said)} again, the request {','.join(priced)}"
+        raise args.wrong(name, reason, (f"training.recompute_modules={','.join(said)}",))
+    return {"training.recompute_modules": said}
 
 
 def _layers(args: Arguments, model: Transformer, stages: int) -> tuple[list[int], int]:

@@ -12,6 +12,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from ...models.training import Module
 from .layout import layers_of, modules_of
 from .model_schema import AttentionArgs, Count, ExpertArgs, ModelArgs, Strict, length
 
@@ -90,7 +91,7 @@ class MemoryArgs(Strict):
     recompute_granularity: Literal["full", "selective"] | None = None
     recompute_method: Literal["uniform", "block"] | None = None
     recompute_num_layers: Count | None = None
-    recompute_modules: Annotated[tuple[Literal["mlp", "moe"], ...], Field(min_length=1)] | None = None
+    recompute_modules: Annotated[tuple[Module, ...], Field(min_length=1)] | None = None
     use_precision_aware_optimizer: bool = False
     optimizer_cpu_offload: bool = False
     optimizer_offload_fraction: Annotated[float, Field(ge=1.0, le=1.0)] | None = None
@@ -234,6 +235,7 @@ class MegatronArgs(Strict):
         if self.precision.main_grads_dtype and not aware:
             raise ValueError("main_grads_dtype bf16 needs use_precision_aware_optimizer")
         modules = self.memory.recompute_modules or ()
-        if "moe" in modules and self.experts.num_experts is None:
-            raise ValueError("recompute_modules moe goes with num_experts")
+        routed = sorted({"moe", "moe_act", "shared_experts"} & set(modules))
+        if routed and self.experts.num_experts is None:
+            raise ValueError(f"recompute_modules {routed[0]} goes with num_experts")
         return self

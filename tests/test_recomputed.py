@@ -1,0 +1,212 @@
+"""Modules that selective recompute runs again: bytes freed, work repeated, arguments written and read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from megatron_by_hand import argv, parsed, stages
+from plans_by_hand import megatron, plan
+
+from shardwise import plan as planned
+from shardwise.costs import Ledger, price
+from shardwise.costs.law import law
+from shardwise.costs.saved_sets import saved_bytes
+from shardwise.hardware import Cluster
+from shardwise.inputs import InputError
+from shardwise.launch import emit
+from shardwise.launch.documents import documents
+from shardwise.launch.read import read_config
+from shardwise.models import Strategy, Training, Transformer
+from shardwise.models.backend import backend
+from shardwise.models.training import Module
+from shardwise.plans import Plan, Request
+from shardwise.runs.record import Record
+from shardwise.runs.software import software_of
+from shardwise.runs.ways import way_of_row
+
+DEEPSEEK = Transformer.preset("deepseek-v3")
+DENSE, ROUTED = DEEPSEEK.kinds
+HIDDEN, WIDTH, INNER = 7168, 128 * 192, 2048
+
+
+def freed(block: Any, *modules: Module, bits: Any = 16) -> float:
+    """Bytes a token that a layer of DeepSeek-V3 saves no longer."""
+    whole = saved_bytes(block, HIDDEN, "fused", inputs_bits=bits)
+    return sum(whole) - sum(saved_bytes(block, HIDDEN, "fused", inputs_bits=bits, modules=modules))
+
+
+def test_what_each_module_frees() -> None:
+    """By hand, bytes a token of DeepSeek-V3: what is dropped is what its docstring names."""
+    copies = 8 * law("expert_imbalance")
+
+    assert freed(ROUTED, "core_attn") == 4 * 128
+    assert freed(ROUTED, "mla_up_proj") == 2 * (2 * WIDTH + 128 * 128)
+    assert freed(ROUTED, "layernorm") == 2 * 2 * HIDDEN
+    assert freed(ROUTED, "moe_act") == pytest.approx(2 * INNER * copies)
+    assert freed(ROUTED, "shared_experts") == pytest.approx(6 * INNER)
+    assert freed(DENSE, "mlp") == 6 * 18432
+    assert freed(DENSE, "layernorm") == 2 * HIDDEN, (
+        "the norm before a dense feed-forward is part of its product"
+    )
+
+
+@pytest.mark.parametrize(
+    ("block", "modules"), [(DENSE, ("moe", "moe_act", "shared_experts")), (ROUTED, ("mlp",))]
+)
+def test_modules_of_other_layers_free_nothing(block: Any, modules: tuple[Module, ...]) -> None:
+    """A dense layer has no experts, a layer of experts no dense feed-forward."""
+    assert freed(block, *modules) == 0
+
+
+def test_a_whole_layer_of_experts_holds_its_parts() -> None:
+    """`moe` frees what its activation and its shared experts would, and the copies sent to experts."""
+    assert freed(ROUTED, "moe", "moe_act", "shared_experts") == freed(ROUTED, "moe")
+    assert freed(ROUTED, "moe") > freed(ROUTED, "moe_act") + freed(ROUTED, "shared_experts")
+
+
+def test_scores_of_unfused_attention() -> None:
+    """Named by a job, `core_attn` of unfused attention is the saved set of 2022."""
+    block = Transformer.preset("gpt3-175b").kinds[0]
+
+    modules: tuple[Module, ...] = ("core_attn",)
+    named = saved_bytes(block, 12288, "unfused", 2048, modules=modules)
+    assert named == saved_bytes(block, 12288, "core", 2048)
+
+
+def ledger(*modules: Module, recompute: str = "selective", **knobs: Any) -> Ledger:
+    """DeepSeek-V3 in eight stages on 128 cards."""
+    counts = {} if recompute == "none" else {f"recompute_{recompute}_layers": 7}
+    held = (*stages(5, 8, **{k: 8 for k in counts}), *stages(3, 7, **counts))
+    values: dict[str, Any] = {
+        "backend": "megatron", "software_stack": "megatron-bridge-2025", "data_parallel": 16,
+        "pipeline_parallel": 8, "expert_parallel": 16, "zero_stage": 1, "shard_group_size": 16,
+        "gradient_accumulation_steps": 16, "gradient_dtype": "fp32", "loss_kernel": "megatron",
+        "stages": held,
+    }  # fmt: skip
+    strategy = Strategy(**{**values, **knobs})
+    job = Training(global_batch_size=256, sequence_length=4096, recompute_modules=modules)
+    return price(DEEPSEEK, job, Cluster.of_gpus("dgx-h100", 128), [strategy])[0]
+
+
+def seconds(found: Ledger, *terms: str) -> float:
+    """Seconds of terms of the step."""
+    return sum(found.terms_ns.get(name, 0) for name in terms) / 1e9
+
+
+def test_what_is_run_again_costs_its_time() -> None:
+    """Nothing is free, parts cost less than the whole, and all of a layer costs most."""
+    again = {
+        names: seconds(ledger(*names), "recompute")
+        for names in (("layernorm",), ("moe_act",), ("mla_up_proj",), ("shared_experts",), ("moe",))
+    }
+    whole = seconds(ledger(recompute="full"), "recompute")
+
+    assert all(0 < cost < whole for cost in again.values())
+    assert again["layernorm",] < again["shared_experts",] < again["moe",]
+    assert seconds(ledger("layernorm", "moe_act"), "recompute") == pytest.approx(
+        again["layernorm",] + again["moe_act",], abs=1e-9 * 16 * 64
+    )
+
+
+def test_experts_run_again_send_their_tokens_again() -> None:
+    """A checkpointed layer of experts exchanges tokens once more in the backward; its activation does not."""
+    none, act, moe = (seconds(ledger(*names), "expert_comm") for names in ((), ("moe_act",), ("moe",)))
+    kept = seconds(ledger(recompute="none"), "expert_comm")
+
+    assert act == kept
+    assert moe == pytest.approx(1.5 * kept, rel=1e-6) == none
+
+
+@pytest.mark.parametrize("name", ["deepspeed", "fsdp"])
+def test_others_name_no_modules(name: str) -> None:
+    """The field is refused with the reason of the backend."""
+    job = Training(global_batch_size=8, sequence_length=512, recompute_modules="moe_act")
+
+    assert set(backend(name).unable(job)) == {"recompute_modules"} <= set(backend(name).because)
+    assert not backend("megatron").unable(job)
+
+
+def test_they_are_written_and_read_back(tmp_path: Path) -> None:
+    """One argument, the same words; a request of other modules is refused, one of none takes them."""
+    part = stages(1, 32, recompute_selective_layers=32)
+    made = plan(
+        megatron(1, 8, stages=part), model=Transformer.preset("mixtral-8x7b"),
+        recompute_modules=("layernorm", "moe_act"),
+    )  # fmt: skip
+    assert parsed(argv(made, tmp_path))["--recompute-modules"] == ["layernorm", "moe_act"]
+
+    files = documents([str(tmp_path / "megatron_args.sh"), str(tmp_path / "launch.sh")])
+    assert read_config(files, made.request).strategy.stages == made.strategy.stages
+    free = made.request.changed({"training.recompute_modules": ()})
+    assert read_config(files, free).request.training == made.request.training
+    with pytest.raises(InputError, match=r"recompute-modules.*training.recompute_modules=layernorm,moe_act"):
+        read_config(files, made.request.changed({"training.recompute_modules": "moe"}))
+
+
+def test_megatron_recomputes_the_core_where_no_module_is_named(tmp_path: Path) -> None:
+    """Its default is `core_attn`, which a plan of ours without a name is not."""
+    part = stages(1, 4, recompute_selective_layers=4)
+    made = plan(megatron(1, 8, stages=part), recompute_modules=("core_attn",))
+    for name, text in emit(made, "megatron").items():
+        text = text.replace("--recompute-modules core_attn", "")
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    files = documents([str(tmp_path / "megatron_args.sh"), str(tmp_path / "launch.sh")])
+
+    found = read_config(files, made.request.changed({"training.recompute_modules": ()}))
+    assert found.strategy.recompute == "selective"
+    assert found.request.training.recompute_modules == ("core_attn",)
+    assert read_config(files, made.request).request == made.request
+
+
+@pytest.mark.parametrize(
+    ("modules", "stack", "word"),
+    [("mla_up_proj", "megatron-core-2025", "no layer"), ("layernorm", "nemo-2024", "delayed")],
+)
+def test_what_megatron_stops_at_is_not_written(modules: str, stack: str, word: str) -> None:
+    """Latent projections of other attention, and norms under delayed scaling."""
+    part = stages(1, 4, recompute_selective_layers=4)
+    knobs = {"software_stack": stack, "precision": "fp8"}
+    made = plan(megatron(1, 8, stages=part, **knobs), recompute_modules=(modules,))
+
+    with pytest.raises(InputError, match=word):
+        emit(made, "megatron")
+
+
+def test_a_request_may_name_them() -> None:
+    """A word on the command line or a list; the plan is priced with what they free."""
+    request = Request(
+        model="llama-3.1-8b",
+        cluster=Cluster.preset("dgx-h100", nodes=1),
+        training=Training(global_batch_size=32, sequence_length=8192, recompute_modules="mlp"),
+        choose={"backend": "megatron", "recompute": "selective"},
+    )
+
+    found = planned(request)
+    assert isinstance(found, Plan) and found.strategy.recompute == "selective"
+
+
+def row(**cells: str) -> Record:
+    """A row of Megatron-LM."""
+    return Record({"year": "2025", "framework": "Megatron-LM", **cells})
+
+
+@pytest.mark.parametrize(
+    ("cells", "modules"),
+    [
+        (
+            {"recompute": "selective", "notes": "recompute modules: moe_act layernorm; more"},
+            ("layernorm", "moe_act"),
+        ),
+        ({"recompute": "selective", "notes": "selective (mla_up_proj, mlp)"}, ("mla_up_proj", "mlp")),
+        ({"recompute": "selective", "notes": "experts balanced by force"}, ()),
+        ({"recompute": "none", "notes": "recompute modules: moe_act"}, ()),
+        ({"recompute": "selective", "framework": "torchtitan", "notes": "selective: mlp"}, ()),
+    ],
+)
+def test_rows_name_them_in_their_notes(cells: dict[str, str], modules: tuple[str, ...]) -> None:
+    """Behind "recompute modules" or "selective", as Megatron Core spells them, of its own runs."""
+    record = row(**cells)
+
+    assert way_of_row(record, software_of(record)).fields.get("recompute_modules", ()) == modules
