@@ -24,7 +24,7 @@ MORE, PUBLISHED = DATA / "more_runs.csv", DATA / "published_runs.csv"
 BLIND, SECOND, THIRD = DATA / "blind_runs.csv", DATA / "second_blind_runs.csv", DATA / "third_blind_runs.csv"
 OOMS = (DATA / "blind_oom.csv", DATA / "third_blind_oom.csv")
 BLINDS = (BLIND, SECOND, THIRD, *OOMS)
-LEAST = {MORE: (300, 10), BLIND: (200, 15), SECOND: (120, 15), THIRD: (100, 20)}
+LEAST = {MORE: (300, 10), BLIND: (200, 15), SECOND: (120, 15), THIRD: (120, 20)}
 """Rows and sources that a file has at least."""
 REFUSED = {
     MORE: {},
