@@ -1,10 +1,9 @@
-"""How far measured peaks and step times lie from predicted ones, by kind of run."""
+"""How far measured peaks lie from predicted ones, by kind of run."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Literal
 
 from ..inputs.data import data
 from ..inputs.listed import Listed
@@ -69,29 +68,10 @@ def kinds_of(backend: str, stages: int) -> tuple[str, ...]:
 
 
 @cache
-def residuals(what: Literal["peak", "step"] = "peak") -> dict[str, Residuals]:
-    """Residuals of peaks or of step times by kind (scripts/constants.py and step_constants.py write them).
-
-    Those of step times are of runs whose source was left out of the fit.
-    """
-    found = data(__package__, "catalogue", f"{what}_residuals.json")
+def residuals() -> dict[str, Residuals]:
+    """Residuals of peaks by kind (``scripts/constants.py`` writes them)."""
+    found = data(__package__, "catalogue", "peak_residuals.json")
     return {kind: Residuals.listed(**entry) for kind, entry in found["kinds"].items()}
-
-
-def step_kinds_of(routed: bool) -> tuple[str, ...]:
-    """Kinds a run is of as to its time, nearest first.
-
-    >>> step_kinds_of(routed=False)
-    ('dense', 'any')
-    """
-    return ("moe" if routed else "dense"), ANY
-
-
-def step_interval(routed: bool) -> tuple[str, Residuals]:
-    """The nearest kind with residuals of step times, and these."""
-    known = residuals("step")
-    kind = next(kind for kind in step_kinds_of(routed) if kind in known)
-    return kind, known[kind]
 
 
 def peak_interval(backend: str, stages: int) -> tuple[str, Residuals]:

@@ -6,9 +6,9 @@ from collections.abc import Hashable, Sequence
 
 from ..costs import Ledger, price_mixed
 from ..costs import price as price_strategies
-from ..costs.interval import step_interval
 from ..costs.law import law
 from ..costs.ledger import LEFT_OUT
+from ..costs.scatter import step_scatter
 from ..hardware import gemm_curve
 from ..inputs import InputError
 from ..inputs.kinds import refuse_no_list, refuse_other
@@ -184,7 +184,7 @@ def _uncertainty(request: Request, strategy: Strategy, ledger: Ledger) -> Uncert
         low, high = 1.0 - site.interval, 1.0 + site.interval
         basis = f"{site.runs} runs of the site {site.name}, left out in turn"
     else:
-        _, ratio = step_interval(any(kind.feed_forward.experts for kind in request.model.kinds))
+        ratio = step_scatter(any(kind.feed_forward.experts for kind in request.model.kinds))
         low, high = ratio.low, ratio.high
         basis = ratio.told
     least = ledger.limit_ns / 1e9 / gemm_curve(gpu, strategy.precision).e_max

@@ -5,8 +5,9 @@
 
 Writes ``models/catalogue/stacks.json``, ``costs/catalogue/cards.json`` and ``law.json`` (values alone), and
 ``benchmarks/data/left_out.json``: for each source the constants that the other sources give. Then, with
-``--intervals``, ``costs/catalogue/step_residuals.json``: how far those left-out predictions lie off
-where a fit trusts the row.
+``--intervals``, ``costs/catalogue/step_scatter.json``: how far those left-out predictions lie off where a fit
+trusts the row (``benchmarks.intervals`` says how), and ``benchmarks/data/left_out_scatter.json``: the same
+without each source, and who ran which software on which card.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from benchmarks import intervals  # noqa: E402
 from benchmarks.fit import PublishedRows, trusted, unknowns  # noqa: E402
-from benchmarks.intervals import residuals_of, step_coverage  # noqa: E402
 from benchmarks.left_out import price_left_out  # noqa: E402
 from shardwise.calibration.fit import Array, Fit, changes  # noqa: E402
 from shardwise.runs.priced import Run, price_jobs, read_rows  # noqa: E402
@@ -34,7 +35,7 @@ FILES = {
     "cards": ROOT / "costs/catalogue/cards.json",
     "law": ROOT / "costs/catalogue/law.json",
 }
-INTERVALS = ROOT / "costs/catalogue/step_residuals.json"
+INTERVALS = ROOT / "costs/catalogue/step_scatter.json"
 LEFT_OUT = ROOT / "benchmarks/data/left_out.json"
 ROUNDS = 2
 
@@ -51,13 +52,32 @@ def main(arguments: list[str]) -> None:
 
 
 def _write_intervals(left_out: list[Run]) -> None:
-    kinds = {kind: asdict(entry) for kind, entry in residuals_of(left_out).items()}
-    about = "Measured over predicted step time of runs whose source was left out of the fit: 10 % and 90 %"
-    data = {"_about": f"{about} quantiles by kind of run, sources weigh alike.", "kinds": kinds}
+    rows = [intervals.Residual.of(run) for run in left_out]
+    about = (
+        "How far measured step times lie from predicted ones, ln, of runs whose source was left out of the "
+        "fit: scale is the mean, 80 % lie within +-reach (benchmarks/intervals.py)."
+    )
+    data = {"_about": about, "kinds": _listed(rows)}
     INTERVALS.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
-    held = step_coverage(left_out)
+    ran: dict[str, set[str]] = {}
+    for row in rows:
+        ran.setdefault(row.ran, set()).add(row.source)
+    without = {
+        source: _listed([r for r in rows if r.source != source]) for source in {r.source for r in rows}
+    }
+    parts = {"sources": without, "measured": {key: sorted(sources) for key, sources in ran.items()}}
+    lines = [f' "about": "{about} Without each source; and the sources of software and cards."']
+    for name, part in parts.items():
+        body = ",\n".join(f'  "{key}": {json.dumps(part[key])}' for key in sorted(part))
+        lines.append(f' "{name}": {{\n{body}\n }}')
+    intervals.FILE.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+    held = intervals.step_coverage(left_out)
     print(f"intervals of the other sources hold {100 * held['inside']:.0f} % of left-out rows,", end=" ")
     print(f"median width {held['median_width_percent']:.0f} %")
+
+
+def _listed(rows: list[intervals.Residual]) -> dict[str, dict[str, Any]]:
+    return {kind: asdict(entry) for kind, entry in intervals.scatters_of(rows).items()}
 
 
 def _fit(rows: PublishedRows) -> None:

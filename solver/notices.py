@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..costs import Ledger
-from ..costs.interval import LEAST_SOURCES, step_interval
+from ..costs.interval import LEAST_SOURCES
 from ..costs.law import law
+from ..costs.scatter import step_scatter
 from ..hardware import host
 from ..hardware.host import NO_HOST
 from ..models import (
@@ -70,7 +71,7 @@ def _nvme(request: Request, strategy: Strategy) -> Notice:
 def _doubtful(request: Request) -> Iterator[Notice]:
     """A step time that too few sources stand behind."""
     routed = any(kind.feed_forward.experts for kind in request.model.kinds)
-    _, ratio = step_interval(routed)
+    ratio = step_scatter(routed)
     if request.cluster.site is None and ratio.sources < LEAST_SOURCES:
         kind = "mixtures of experts" if routed else "such models"
         yield Notice(

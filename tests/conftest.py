@@ -11,6 +11,7 @@ OF_THE_TREE = (
     "fit",
     "fitting",
     "groups",
+    "intervals",
     "term_pages",
     "topologies",
     "more_runs",

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.fitting import studied
 from benchmarks.peaks import SHARE, Peak, Peaks, Spot, coverage
-from shardwise.costs.interval import ANY, Residuals, kinds_of, peak_interval, residuals, step_interval
+from shardwise.costs.interval import ANY, Residuals, kinds_of, peak_interval, residuals
 from shardwise.costs.law import constants, law
 from shardwise.costs.ledger import View
 
@@ -79,11 +79,3 @@ def test_the_catalogue_names_its_sources_and_day() -> None:
     assert fitted.date and fitted.grade == "M" and fitted.source.count(",") >= 1
     assert all(entry.sources >= 3 or kind == ANY for kind, entry in residuals().items())
     assert peak_interval("megatron", 4)[0] in kinds_of("megatron", 4)
-
-
-def test_intervals_of_step_times_hold_one_and_are_wide_where_one_source_speaks() -> None:
-    """Dense runs rest on several sources; the only source of routed ones gives all it has."""
-    dense, routed = step_interval(routed=False)[1], step_interval(routed=True)[1]
-
-    assert dense.low < 1.0 < dense.high and dense.sources >= 3
-    assert routed.high - routed.low > dense.high - dense.low

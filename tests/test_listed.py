@@ -13,6 +13,7 @@ from shardwise.costs.cards import card_factors
 from shardwise.costs.interval import residuals
 from shardwise.costs.law import constants
 from shardwise.costs.saved_sets import saved_sets
+from shardwise.costs.scatter import scatters
 from shardwise.hardware import gemm_curve, gpu, host, network
 from shardwise.hardware.collective import KINDS
 from shardwise.hardware.collective_tables import curves_of
@@ -32,7 +33,7 @@ from shardwise.models.stack import stacks
 
 def tables() -> Iterator[Any]:
     """Every catalogue, or the entries of one."""
-    yield from (saved_sets(), card_factors(), residuals("peak"), residuals("step"), constants(), backends())
+    yield from (saved_sets(), card_factors(), residuals(), scatters(), constants(), backends())
     yield from (recipes(), losses(), stacks(), schedules(), layer_classes.families())
     yield from (host(), network(), catalogue(), families().common, megatron.known(), *models())
     yield from map(families().family, families().names)
