@@ -42,6 +42,15 @@ def test_a_bridged_pair_is_fast_inside_and_slow_outside() -> None:
     assert rates[1] == pytest.approx(20, rel=0.05)
 
 
+def test_omni_path_gives_two_fifths_of_its_port() -> None:
+    """Four machines of Jean Zay, one port in use: 4 GB all-reduced at 40.8 Gbit/s on the bus (bigscience)."""
+    port = {"nics_per_node": 1, "nic_gbit_per_s": 100, "fabric": "omni-path"}
+    cluster = described(Cluster.preset("dgx-a100-80gb", nodes=4), port)
+    seconds = among(cluster, "all_reduce", 4e9, 32)
+
+    assert 4e9 * 8 * 2 * 31 / 32 / seconds / 1e9 == pytest.approx(40.8, rel=0.03)
+
+
 @settings(deadline=None, max_examples=60)
 @given(
     kind=st.sampled_from(KINDS),

@@ -176,6 +176,8 @@ def test_a_fabric_is_that_of_its_words() -> None:
     """Else the usual one."""
     assert fabric_of("EFA v2", "roce") == "efa"
     assert fabric_of("25 GbE", "infiniband-ndr") == "tcp"
+    assert fabric_of("4x100Gb OmniPath", "infiniband-hdr") == "omni-path"
+    assert fabric_of("Omni-Path 100", "roce") == "omni-path"
     assert fabric_of("whatever", "infiniband-ndr") == "infiniband-ndr"
 
 
