@@ -46,7 +46,8 @@ _PAIRED = Note(
 _PIPE = Note("2 sends a chunk, the share that shows", "Megatron-LM p2p_communication.py", "M", "s")
 _COPY = Note(
     "all-reduce of b_g V h / t over two stages, once a step",
-    "Megatron Core, finalize_model_grads.py: _allreduce_word_embedding_grads",
+    "Megatron Core, finalize_model_grads.py: _allreduce_word_embedding_grads; DeepSpeed, pipe/engine.py: "
+    "_exec_reduce_tied_grads",
     "D",
     "s",
 )
@@ -144,12 +145,12 @@ def pipeline_term(layout: Layout) -> Term:
 
 
 def embedding_copy_terms(layout: Layout) -> list[Term]:
-    """Gradients of the embedding summed over first and last stage, where a predictor reads it on the last.
+    """Gradients of the embedding summed over first and last stage, where the last one holds it too.
 
     It stands after all other reductions of a step, so it shows whole.
     """
-    if not layout.embedding_copy.any():
+    copied = copied_bytes(layout)
+    if not copied.any():
         return []
-    one = seconds(layout, "all_reduce", copied_bytes(layout), layout.pipe_group)
-    one = np.where(layout.embedding_copy > 0, one, 0.0)
+    one = seconds(layout, "all_reduce", copied, layout.ends_group)
     return [Term("pipeline_comm", "stage", _COPY, ns(first=one, last=one))]

@@ -253,6 +253,14 @@ class Layout:
         return Group(np.minimum(p, 2), np.minimum(whole.per_island, 2), whole.level)
 
     @cached_property
+    def ends_group(self) -> Group:
+        """The first and the last stage: in one island where all stages are."""
+        p = self.strategies.pipeline_parallel
+        whole = self.group(p, self.pp_stride)
+        size = np.minimum(p, 2)
+        return Group(size, np.where(whole.islands > 1, 1, size), whole.level)
+
+    @cached_property
     def in_flight(self) -> Ints:
         """Chunks in flight on each stage, (n, longest pipeline), by schedule (`models.schedule.Held`)."""
         return chunks_held(self.strategies, "in_flight")

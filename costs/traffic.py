@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..models.shares import trained_shares
 from ..models.strategy import PRECISIONS
 from ..models.transformer import Block
 from .columns import Bools, Floats, Ints
@@ -18,6 +19,7 @@ from .once import once
 from .products import LINEAR_BYTES
 from .recipes import per_parameter, portion_bytes
 from .run_again import exchange_again, pairs_again
+from .schedule import placed
 from .states import cut_weights, has_secondary, sharding
 from .terms import Note, Term, ceil
 
@@ -30,7 +32,8 @@ _TENSOR = Note(
 _MODULE_PAIRS = 3.0
 _COPY = Note(
     "2 b_g V h / t (2-1)/2 once a step: gradients of the embedding on the first and on the last stage",
-    "Megatron Core, finalize_model_grads.py: _allreduce_word_embedding_grads",
+    "Megatron Core, finalize_model_grads.py: _allreduce_word_embedding_grads; DeepSpeed, pipe/engine.py: "
+    "_exec_reduce_tied_grads",
     "D",
 )
 _PIPE = Note("2 x 2 T h / t a boundary", "arXiv 2104.04473 section 4.1", "P")
@@ -200,8 +203,15 @@ def _routed(layout: Layout, name: str, note: Note, layer: Floats, repeated: Floa
 
 
 def copied_bytes(layout: Layout) -> Floats:
-    """Bytes of the gradient of the embedding that a predictor reads, on each of two stages."""
-    return layout.embedding_copy * per_parameter(layout, "gradients_bytes")
+    """Bytes of the gradient of token vectors that first and last stage hold: a tied head's, or a predictor's.
+
+    Where the last chunk lies on the first stage there is one copy.
+    """
+    apart = (layout.strategies.pipeline_parallel > 1) & ~placed(layout.strategies, "vee")
+    tied = layout.transformer.tied_embeddings and layout.transformer.head
+    head = layout.head - layout.counted.final_norm if tied else 0.0
+    share = trained_shares(layout.training, layout.transformer).embedding
+    return np.where(apart, share * (layout.embedding_copy + head) * wires(layout)[1], 0.0)
 
 
 def _copy_terms(layout: Layout) -> list[Term]:

@@ -14,10 +14,10 @@ PARAMETERS = 8_030_261_248
 BATCH = 16
 
 
-def sent(nodes: int, **choices: Any) -> dict[str, int]:
-    """Bytes of a card and step by axis, of Llama-3.1 8B on DGX H100."""
+def sent(nodes: int, model: str = "llama-3.1-8b", **choices: Any) -> dict[str, int]:
+    """Bytes of a card and step by axis, of a model on DGX H100."""
     request = Request(
-        model="llama-3.1-8b",
+        model=model,
         cluster=Cluster.preset("dgx-h100", nodes=nodes),
         training=Training(global_batch_size=BATCH, sequence_length=LENGTH),
     )
@@ -70,3 +70,25 @@ def test_sequence_parallel_ranks_gather_a_layer_s_operands(precision: str, width
     layer = 4 * ((width if split else 2) + 2) * states
 
     assert found["tensor"] == pytest.approx(BATCH * (LAYERS * layer + 2 * 4 * states), rel=1e-4)
+
+
+@pytest.mark.parametrize("backend", ["deepspeed", "megatron"])
+def test_first_and_last_stage_sum_the_gradient_of_a_tied_embedding(backend: str) -> None:
+    """Llama-3.2 1B in two stages of one card: b_g V h once a step, beside 2 x 2 T h a micro-batch."""
+    found = sent(1, "llama-3.2-1b", backend=backend, pipeline_parallel=2, zero_stage=1, gradient_dtype="bf16")
+    handed, hidden = BATCH / 4 * 2 * 2 * LENGTH, 2048
+
+    assert found["pipeline"] - handed * hidden == pytest.approx(2 * VOCABULARY * hidden, rel=1e-2)
+
+
+def test_one_card_with_both_ends_sums_no_tied_embedding() -> None:
+    """Under a schedule that lays first and last chunk on one card there is one copy."""
+    usual, vee = (
+        sent(
+            1, "llama-3.2-1b", backend="megatron", pipeline_parallel=2, zero_stage=1, virtual_pipeline=chunks,
+            pipeline_schedule=name, gradient_dtype="bf16",
+        )
+        for name, chunks in (("interleaved", 2), ("zb-v", 2))
+    )  # fmt: skip
+
+    assert usual["pipeline"] - vee["pipeline"] == pytest.approx(2 * VOCABULARY * 2048, rel=1e-2)
