@@ -27,6 +27,7 @@ from .moments import Alive, at_moments
 from .once_a_step import replica_term, step_raw_term, step_term
 from .optimizer import host_step_term, optimizer_term, parameter_copy_term
 from .products import memory_rate
+from .recipes import per_parameter
 from .reference import reference_memory, reference_time
 from .runtime import fragmentation_terms, runtime_terms, user_buffer_terms
 from .sharded import first_gather_raw_term, first_gather_term, sharded_raw_term, sharded_term
@@ -41,7 +42,12 @@ _COMPUTE = Note("G gemm + A attention + M memory, forward and backward", "measur
 _AGAIN = Note("the forward of a recomputed layer, or its dropped part", "arXiv 2205.05198", "P", "s")
 _WEIGHT = Note("products of the gradients of weights", "arXiv 2401.10241 section 2", "D", "s")
 _FORWARD = Note("the forward pass; half of what both passes talk", "arXiv 2401.10241 section 2", "A", "s")
-_ADD = Note("GA 10 N / HBM a micro-batch", "regression of 2026-11", "M", "s")
+_ADD = Note(
+    "(GA 10 + b_c) N / HBM a micro-batch; b_c = 12 where a 16-bit gradient is copied to fp32 and added there",
+    "regression of 2026-11; DeepSpeed, bf16_optimizer.py: update_hp_grads",
+    "M",
+    "s",
+)
 _FIXED = Note("fixed_seconds a step", "regression of 2026-11", "M", "s")
 
 
@@ -203,7 +209,8 @@ class Book:
 
     def _accumulation(self) -> Term:
         layout = self.timed
-        each = law("accumulation_bytes") * stack_constant(layout, "accumulation_factor") / memory_rate(layout)
+        each = law("accumulation_bytes") * stack_constant(layout, "accumulation_factor")
+        each = (each + per_parameter(layout, "widened_bytes")) / memory_rate(layout)
         return Term(
             "accumulation",
             "chunk",

@@ -27,6 +27,9 @@ class Recipe(Listed):
     wire_reduce_bytes: Annotated[float, Field(ge=0)]
     transposed_bytes: Annotated[float, Field(ge=0)] = 0.0
     """Of `weights_bytes` a transposed copy, which cards that read operands both ways need not hold."""
+    widened_bytes: Annotated[float, Field(ge=0)] = 0.0
+    """What a micro-batch reads and writes more than a sum in the gradient's own type: its gradient is copied
+    to the wider type of the sum and added there."""
     source: str
 
     def held_by(self, reads_transposed: bool) -> Recipe:

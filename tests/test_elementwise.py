@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shardwise import Cluster, Strategy, Training, Transformer
+from shardwise import Cluster, Request, Strategy, Training, Transformer, price
 from shardwise.costs.columns import Strategies
 from shardwise.costs.elementwise import memory_seconds, moved_sets
 from shardwise.costs.kernels import head_seconds
@@ -14,6 +14,7 @@ from shardwise.costs.products import memory_rate
 from shardwise.models.recipe import losses
 from shardwise.models.stack import stacks
 from shardwise.models.strategy import Stage
+from shardwise.plans import read_strategy
 
 TOKENS = 4096
 
@@ -51,6 +52,26 @@ def test_an_eager_llama_layer_by_hand() -> None:
     """The same by operations: 2 x 36 h + 12 h of norms and sums, 20 (q + kappa), 10 f = 617,984 bytes."""
     assert bytes_a_token("llama-2-7b", "deepspeed-2024") == pytest.approx(617_984)
     assert bytes_a_token("llama-2-7b", "fsdp-eager-2023") == pytest.approx(617_984)
+
+
+def test_a_gradient_copied_to_fp32_before_it_is_added_moves_twelve_bytes_more() -> None:
+    """DeepSpeed's BF16_Optimizer: 2 read and 4 written, then 4, 4 and 4, where a 16-bit sum moves 6."""
+    request = Request(
+        model="llama-2-7b",
+        cluster=Cluster.preset("dgx-a100-80gb"),
+        training=Training(global_batch_size=32, sequence_length=1024),
+    )
+    strategies = [
+        read_strategy(
+            {"backend": "deepspeed", "zero_stage": 1, "micro_batch_size": 1, "gradient_dtype": kind},
+            request.model, "test", request.training, 8,
+        )
+        for kind in ("fp32", "bf16")
+    ]  # fmt: skip
+    wide, narrow = (price(request, strategy).terms_ns["accumulation"] for strategy in strategies)
+    parameters, batches = 6_738_415_616, 4
+
+    assert (wide - narrow) / 1e9 == pytest.approx(12 * parameters * batches / (0.85 * 2.039e12), rel=1e-2)
 
 
 def test_grouped_keys_are_written_out_where_the_stack_does() -> None:
