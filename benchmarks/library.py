@@ -22,7 +22,7 @@ from typing import Any
 from shardwise import Cluster, Plan, Planner, Request, Training
 from shardwise.hardware import Pool
 from shardwise.launch import writable_by
-from shardwise.solver import fragments, planner, pool_asides, pools
+from shardwise.solver import answering, fragments, pool_asides, pools
 from shardwise.solver.engine import cp_model
 from shardwise.solver.mixed import MixedSearch
 from shardwise.solver.search import Search
@@ -89,7 +89,7 @@ def measure(words: Sequence[str]) -> dict[str, Any]:
     cp_model()
     _ = writable_by.__module__, fragments, pool_asides, pools  # what else such questions load
     for name in ("alternatives", "offers", "ladder", "plan_of"):
-        setattr(planner, name, clock.timed(name, getattr(planner, name)))
+        setattr(answering, name, clock.timed(name, getattr(answering, name)))
     for kind in (Search, MixedSearch):
         kind.run = clock.timed("search", kind.run)  # type: ignore[method-assign]
     asked = Planner(cold.cluster)

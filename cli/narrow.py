@@ -5,29 +5,47 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from ..plans import Outcome, Request
 
 
-def searched_for(request: Request, target: str, origin: str, limit: float | None = None) -> Outcome:
+def searched_for(
+    request: Request,
+    target: str,
+    origin: str,
+    limit: float | None = None,
+    again: Callable[[str], Request] | None = None,
+) -> Outcome:
     """The best outcome under the target's narrowings of what the request leaves free.
 
-    A plan the target can write goes before one it cannot, then the faster one; without any plan, the
-    outcome of the first narrowing. Raises `InputError` for a name that is no target.
+    A plan the target can write goes before one it cannot, then the faster one; without any plan, why the
+    first narrowing has none, with cures after which the target can write one (`again` reads the request
+    with one more setting). Raises `InputError` for a name that is no target.
     """
-    from ..launch import narrowings, writable_by
-    from ..plans import Plan
+    from ..launch import writable_by
     from ..solver import plan as search
+    from ..solver.answering import Asking
+    from ..solver.pasted import changed_by
 
-    outcomes = []
+    asking = Asking(
+        again or changed_by(request),
+        lambda asked: _narrowed(asked, target, origin),
+        writable_by,
+        lambda plan: target in plan.writable_by,
+    )
+    return search(request, time_limit=limit, writers=writable_by, asking=asking)
+
+
+def _narrowed(request: Request, target: str, origin: str) -> list[Request]:
+    """The request under each narrowing, laid over what it leaves free."""
+    from ..launch import narrowings
+
+    found = []
     for narrowing in _fitting(request, narrowings(target)):
         free = {name: v for name, v in narrowing.items() if getattr(request.choose, name) is None}
-        narrowed = request.changed({f"choose.{name}": value for name, value in free.items()}, origin=origin)
-        outcomes.append(search(narrowed, time_limit=limit, writers=writable_by))
-    plans = [outcome for outcome in outcomes if isinstance(outcome, Plan)]
-    ranked = sorted(plans, key=lambda plan: (target not in plan.writable_by, plan.time.step_seconds))
-    return ranked[0] if ranked else outcomes[0]
+        found.append(request.changed({f"choose.{name}": v for name, v in free.items()}, origin=origin))
+    return found
 
 
 def _fitting(request: Request, all_of: Sequence[dict[str, object]]) -> Sequence[dict[str, object]]:

@@ -16,7 +16,7 @@ from .voice import Voice
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ..plans import Outcome, Plan, Request
+    from ..plans import Asked, Outcome, Plan, Request
 
 
 def plan(
@@ -44,7 +44,7 @@ def plan(
 
     Says why when none does, and what would cure it. Ctrl-C shows the best so far.
     """
-    from ..plans import NoPlan, OutOfTime, Plan, read_request
+    from ..plans import NoPlan, OutOfTime, Plan, read_asked
     from .output import refuse_taken
     from .parsed import seconds_of, whole_of
 
@@ -52,9 +52,10 @@ def plan(
     limit = seconds_of(time_limit, "--time-limit")
     if output is not None:
         refuse_taken(output, force=force)
-    request = read_request(source, job.flags() | size.flags(), job.settings)
+    asked = read_asked(source, job.flags() | size.flags(), job.settings)
+    request = asked.request()
     with stoppable() as watch, working("searching", not (voice.quiet or voice.as_json), watch):
-        outcome = _searched(request, limit, emit, voice)
+        outcome = _searched(request, asked, limit, emit, voice)
         outcome = outcome.whole() if isinstance(outcome, Plan) else outcome
     if isinstance(outcome, NoPlan | OutOfTime):
         code = _without_plan(outcome, request, voice)
@@ -63,21 +64,25 @@ def plan(
     return INTERRUPTED if watch.stopped else code
 
 
-def _searched(request: Request, limit: float | None, target: str | None, voice: Voice) -> Outcome:
+def _searched(
+    request: Request, asked: Asked, limit: float | None, target: str | None, voice: Voice
+) -> Outcome:
     """The outcome of the search; imported here so that bad input is told without loading the solver."""
     from ..launch import backends_of, targets, writable_by
     from ..models.strategy import BACKENDS
 
     if target is None:
         from ..solver import plan as search
+        from ..solver.answering import Asking
         from ..solver.tables import Tables
 
-        return search(request, time_limit=limit, writers=writable_by, tables=Tables())
+        again = Asking(asked.request)
+        return search(request, time_limit=limit, writers=writable_by, tables=Tables(), asking=again)
     _known_target(target, targets())
     written = backends_of(target)
     if request.choose.backend is None and len(written) < len(BACKENDS):
         voice.note(f"searching layouts of {' and '.join(written)} only, for --emit {target}")
-    return searched_for(request, target, f"--emit {target}", limit)
+    return searched_for(request, target, f"--emit {target}", limit, asked.request)
 
 
 def _known_target(target: str, known: tuple[str, ...]) -> None:

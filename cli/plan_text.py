@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ..models import Strategy
 from ..plans import MemoryReport, NoPlan, OutOfTime, Plan, Request, TimeReport
 from .tables import items, paragraph, table
-from .words import gib, gibs, job, knobs, number, seconds, share, terms, trained
+from .words import gib, gibs, job, knobs, number, quoted, seconds, share, terms, trained
 
 
 def plan_text(plan: Plan, top: int, verbose: bool) -> str:
@@ -233,10 +233,11 @@ def cure_hints(outcome: NoPlan) -> list[str]:
     lines = [head]
     for cure in outcome.cures:
         cards = f", {cure.new_gpus:,} more cards" if cure.new_gpus else ""
-        lines.append(f"  --set '{cure.set}'")
+        risky = ", a risky fit" if cure.verdict == "risky" else ""
+        lines.append(f"  --set {quoted(cure.set)}")
         moves = zip(cure.from_.split("; "), cure.to.split("; "), strict=True)
         told = "; ".join(f"{now} to {then}" for now, then in moves)
-        why = f"{cure.change} ({told}): step {seconds(cure.resulting_step_seconds)}{cards}"
+        why = f"{cure.change} ({told}): step {seconds(cure.resulting_step_seconds)}{cards}{risky}"
         lines.append(paragraph(why, "      ", "      "))
         if cure.strategy is not None:
             lines.append(items(knobs(cure.strategy), "        "))

@@ -35,6 +35,15 @@ def seconds(value: float) -> str:
     return f"{value * 1e3:.1f} ms" if value >= 1e-3 else f"{value * 1e6:.1f} us"
 
 
+def quoted(text: str) -> str:
+    """`text` as one word of a shell.
+
+    >>> quoted("rules=[]")
+    "'rules=[]'"
+    """
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
 def number(value: float) -> str:
     """A count with separators, or its three leading digits from a million on.
 

@@ -36,14 +36,24 @@ def narrowings(target: str) -> tuple[dict[str, object], ...]:
     return tuple(dict(narrowing) for narrowing in _target(target).narrowings)
 
 
-def writable_by(strategy: Strategy, model: Transformer) -> tuple[str, ...]:
-    """The targets that can express `strategy` for `model`."""
-    return tuple(name for name in TARGETS if refusal(strategy, model, name) is None)
+def writable_by(plan: Plan) -> tuple[str, ...]:
+    """The targets that can write `plan`: its layout, its optimizer and what it trains."""
+    return tuple(name for name in TARGETS if objection(plan, name) is None)
 
 
 def refusal(strategy: Strategy, model: Transformer, target: str) -> Objection | None:
     """The first choice that `target` cannot express, None when it can write all."""
     return next(_target(target).objections(strategy, model), None)
+
+
+def objection(plan: Plan, target: str) -> Objection | None:
+    """The first part of `plan`, layout or job, that `target` cannot write, None when it can write all."""
+    return (
+        refusal(plan.strategy, plan.request.model, target)
+        or next(optimizers.objections(plan, target), None)
+        or next(_target(target).training(plan), None)
+        or next(ways.objections(plan, target), None)
+    )
 
 
 def emit(plan: Plan, target: str, beside: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -54,15 +64,10 @@ def emit(plan: Plan, target: str, beside: Mapping[str, str] | None = None) -> di
     """
     refuse_other(plan, Plan)
     chosen = _target(target)
-    objection = (
-        refusal(plan.strategy, plan.request.model, target)
-        or next(optimizers.objections(plan, target), None)
-        or next(chosen.training(plan), None)
-        or next(ways.objections(plan, target), None)
-    )
-    if objection is not None:
+    against = objection(plan, target)
+    if against is not None:
         own = plan.strategy.backend
-        raise Refused(target, own if own in chosen.backends else chosen.backends[0], objection)
+        raise Refused(target, own if own in chosen.backends else chosen.backends[0], against)
     _whole_batch(plan)
     from .folder import folder
 

@@ -30,7 +30,7 @@ from .peak import BytesPerParameter, MemoryReport, PeakUncertainty, StageMemory,
 from .plan import SCHEMA_VERSION, Buckets, Plan, Proof
 from .quantity import bytes_of, count_of
 from .question import Question
-from .read import read_question, read_request
+from .read import Asked, read_asked, read_question, read_request
 from .request import Request
 from .saved import answer_of, as_json, read_kept, read_plan
 from .step import Cost, TimeReport, Traffic, Uncertainty
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Alternative",
+    "Asked",
     "Best",
     "Breach",
     "BreakEven",
@@ -85,6 +86,7 @@ __all__ = [
     "bytes_of",
     "count_of",
     "padded_request",
+    "read_asked",
     "read_kept",
     "read_plan",
     "read_question",

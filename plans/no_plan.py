@@ -8,6 +8,7 @@ from pydantic import ConfigDict, Field
 
 from ..inputs import Frozen
 from ..models.strategy import Strategy
+from .peak import Verdict
 from .plan import SCHEMA_VERSION, Plan
 
 
@@ -24,7 +25,8 @@ class Cure(Frozen):
 
     `set` is ready for ``--set`` (two changes stand in it, joined by a comma); `new_gpus` are the cards it
     needs beyond those of the request; `strategy` is the plan that it leads to. Where the time for it did not
-    prove a best plan, `proved` is False and the plan is the best one found.
+    prove a best plan, `proved` is False and the plan is the best one found. `verdict` is the graver one of
+    card and host: a cure may be risky.
     """
 
     model_config = ConfigDict(populate_by_name=True)
@@ -35,6 +37,7 @@ class Cure(Frozen):
     to: str
     new_gpus: int = 0
     proved: bool = True
+    verdict: Verdict = "fits"
     strategy: Strategy | None = None
     resulting_step_seconds: float
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,6 +13,7 @@ from ..inputs import InputError, nearest
 from ..inputs.files import parse_json
 from ..inputs.kinds import path_of, refuse_no_list, refuse_no_mapping
 from ..inputs.origin import as_input_error, origin_of, placed
+from ..inputs.record import dataclass
 from ..models import Transformer
 from .choose import Choose
 from .cluster_table import cluster_of
@@ -48,8 +50,29 @@ def read_request(
     path of a config.json or its folder, when flags give the rest. `flags` maps dotted fields to
     values; None is a flag not given. Every value remembers its origin. Raises `InputError` only.
     """
-    raw, folder = _file(source)
-    return _laid(raw, folder, flags or {}, sets)
+    return read_asked(source, flags, sets).request()
+
+
+def read_asked(
+    source: str | None, flags: Mapping[str, object] | None = None, sets: Sequence[str] = ()
+) -> Asked:
+    """As `read_request`, kept so that it can be asked again; standard input is read once."""
+    return Asked(*_file(source), flags or {}, sets)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request as somebody asks for it: what stands in its file, flags and settings over that."""
+
+    raw: Raw
+    folder: Path | None
+    flags: Mapping[str, object]
+    sets: Sequence[str]
+
+    def request(self, *more: str) -> Request:
+        """The request, with `more` settings as if each stood in a last ``--set``. Raises `InputError`."""
+        raw = Raw(deepcopy(self.raw.tree), dict(self.raw.origins))
+        return _laid(raw, self.folder, self.flags, [*self.sets, *more] if more else self.sets)
 
 
 def _laid(raw: Raw, folder: Path | None, flags: Mapping[str, object], sets: Sequence[str]) -> Request:

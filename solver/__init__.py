@@ -9,9 +9,10 @@
 | `even`, `uniform` | plans of even stages: first incumbents |
 | `table`, `options`, `frontier`, `leaf` | what a stage may hold; the cut; CP-SAT over the stages of a row |
 | `master`, `close`, `search`, `outcome` | CP-SAT over the knobs; the end; the loop; its tally |
-| `judge`, `answer`, `notices` | judged again; plans, warnings |
+| `judge`, `answer`, `answering`, `notices` | judged again; plans, one request answered; warnings |
 | `alternatives`, `folk` | other classes, the rule of thumb |
-| `feasible`, `members`, `clash`, `no_rows`, `reasons`, `cures` | why none: the clash in sentences, cures |
+| `feasible`, `members`, `clash`, `no_rows`, `reasons` | why none: the clash in sentences |
+| `cures`, `pasted` | changes that cure it, each solved as its asker will put it |
 | `fewest` | the fewest cards that have a plan |
 | `points`, `solved`, `forced`, `vary`, `counts`, `ladder` | what if: a forced change, cases, counts, levers |
 | `broken` | an out-of-memory message: the term that broke, changes that fit |

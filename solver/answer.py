@@ -10,7 +10,7 @@ import numpy as np
 from ..hardware import Tier, TierTable
 from ..inputs import Frozen
 from ..inputs.release import release
-from ..models import Divisor, Strategy, Transformer
+from ..models import Divisor, Strategy
 from ..models.strategy import Stage
 from ..plans import (
     Alternative,
@@ -45,8 +45,8 @@ from .judge import judge
 from .notices import notices
 from .outcome import Found, Outcome
 
-Writers = Callable[[Strategy, Transformer], tuple[str, ...]]
-"""Which launch targets can write a strategy."""
+Writers = Callable[[Plan], tuple[str, ...]]
+"""Which launch targets can write a plan."""
 
 
 _PARTS: tuple[type[Frozen], ...] = (
@@ -92,13 +92,13 @@ def plan_of(request: Request, outcome: Outcome, writers: Writers | None) -> Plan
     assert outcome.best is not None
     found = outcome.best
     ledger = judge(request, found.strategy, found.step_ns)
-    return Plan(
+    plan = Plan(
         status="optimal" if outcome.proved else "feasible",
         inputs_hash=request.inputs_hash(),
         versions=versions(),
         request=request,
         strategy=found.strategy,
-        writable_by=writers(found.strategy, request.model) if writers else (),
+        writable_by=(),
         placement=ledger.placement,
         memory=memory_report(request, ledger),
         time=time_report(request, found.strategy, ledger),
@@ -109,6 +109,7 @@ def plan_of(request: Request, outcome: Outcome, writers: Writers | None) -> Plan
         buckets=bucket_report(ledger),
         warnings=notices(request, ledger, found.strategy),
     )
+    return plan.model_copy(update={"writable_by": writers(plan)}) if writers else plan
 
 
 def out_of_time(request: Request, outcome: Outcome) -> OutOfTime:

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 from ..plans import Conflict, NoPlan, Request
 from .answer import versions
+from .answering import Asking
 from .cures import cures
 from .feasible import feasible
 from .members import members, without
-from .outcome import Outcome
+from .outcome import Without
 from .reasons import reasons
 from .software import refusals
 
 
-def no_plan(request: Request, outcome: Outcome) -> NoPlan:
-    """The answer when every row was excluded without a plan."""
+def no_plan(asked: Request, found: Without, asking: Asking) -> NoPlan:
+    """The answer to what was `asked` when every row was excluded without a plan."""
+    request, tally = found.request, found.outcome.tally
     conflict = clash(request)
     return NoPlan(
-        inputs_hash=request.inputs_hash(),
+        inputs_hash=asked.inputs_hash(),
         versions=versions(),
         reasons=reasons(request, conflict),
         conflict=conflict or _refused(request),
-        cures=cures(request, conflict),
-        rows_considered=outcome.tally.rows,
-        rows_excluded_by=outcome.tally.excluded(),
+        cures=cures(asked, conflict, asking),
+        rows_considered=tally.rows,
+        rows_excluded_by=tally.excluded(),
     )
 
 

@@ -15,19 +15,13 @@ from ..models.optimizer import moment_bytes
 from ..models.recipe import losses
 from ..models.strategy import BACKENDS
 from ..plans import Conflict, Cure, Request
-from ..plans.report import seconds
-from .cure_words import value_now, value_to_set
-from .feasible import feasible
+from .answering import Asking
+from .cure_words import text_of, value_now, value_to_set
 from .members import LIMIT
-from .outcome import Outcome
-from .points import padded
-from .search import Search
+from .pasted import answer, fits, pasted
 
 MOST_NODES = 64
 """Times the nodes of the request that a cure looks at, at most."""
-
-CURE_SECONDS = 10.0
-"""Deterministic seconds of the search behind one cure."""
 
 SHORTEST = 512
 """Tokens a sequence is cut to, at the least."""
@@ -42,30 +36,31 @@ Change = tuple[str, Any, str]
 """(dotted field, value to try, what it means)."""
 
 
-def cures(request: Request, conflict: tuple[Conflict, ...]) -> tuple[Cure, ...]:
+def cures(request: Request, conflict: tuple[Conflict, ...], asking: Asking) -> tuple[Cure, ...]:
     """Changes that make `request` feasible: without new cards first, then fewest cards, then step time.
 
-    Single changes, of degrees also those nearest to what was asked; pairs where no single one without new
-    cards is enough; more nodes with one change where neither helps.
+    Each is solved as its asker will put it. Single changes, of degrees also those nearest to what was asked;
+    pairs where no single one without new cards is enough; more nodes with one change where neither helps.
     """
-    singles = list(_changes(request, conflict))
-    found = [cure for change in singles if (cure := _cured(request, change))]
+    singles = list(_changes(request, {member.limit for member in conflict}, asking))
+    found = [cure for change in singles if (cure := _cured(request, asking, change))]
     if not found:
-        pairs = combinations([change for change in singles if change[0] in _paired(request)], 2)
-        found = [cure for pair in pairs if pair[0][0] != pair[1][0] and (cure := _cured(request, *pair))]
-    found += _near(request, found)
-    more = _more_nodes(request)
+        each = [change for change in singles if change[0] in _paired(request)]
+        pairs = [pair for pair in combinations(each, 2) if pair[0][0] != pair[1][0]]
+        found = [cure for pair in pairs if (cure := _cured(request, asking, *pair))]
+    found += _near(request, found, asking)
+    more = _more_nodes(request, asking)
     if more is None and not found:
-        wider = [_more_nodes(request, change) for change in singles if change[0].startswith("choose.")]
-        found += [cure for cure in wider if cure]
+        freed = [change for change in singles if change[0].startswith("choose.")]
+        found = [cure for change in freed if (cure := _more_nodes(request, asking, change))]
     found += [more] if more else []
     return tuple(sorted(found, key=_rank))
 
 
 def _rank(cure: Cure) -> tuple[int, bool, float, str]:
     """Fewest new cards first, then what leaves the job and its safety as they are, then step time."""
-    risky = "training." in cure.set or "limits.memory_margin" in cure.set
-    return cure.new_gpus, risky, cure.resulting_step_seconds, cure.set
+    other = "training." in cure.set or "limits.memory_margin" in cure.set or cure.verdict == "risky"
+    return cure.new_gpus, other, cure.resulting_step_seconds, cure.set
 
 
 def _paired(request: Request) -> set[str]:
@@ -74,19 +69,18 @@ def _paired(request: Request) -> set[str]:
     return knobs | {f"limits.{name}" for name in type(request.limits).model_fields} | {"training.optimizer"}
 
 
-def _changes(request: Request, conflict: tuple[Conflict, ...]) -> Iterator[Change]:
+def _changes(request: Request, limits: set[str], asking: Asking) -> Iterator[Change]:
     yield from _freed(request)
     yield from _loosened(request)
     yield from _lighter(request)
-    limits = {member.limit for member in conflict}
     if "limits.max_step_seconds" in limits:
         yield from _faster(request)
     if "training.sequence_length" in limits:
-        yield from _shorter(request)
+        yield from _shorter(request, asking)
     if "limits.max_usd_per_hour" in limits:
         yield from _cheaper(request)
     if limits & {"training.global_batch_size", "cluster.gpus"}:
-        yield from _other_batches(request)
+        yield from _other_batches(request, asking)
 
 
 def _freed(request: Request) -> Iterator[Change]:
@@ -99,7 +93,7 @@ def _freed(request: Request) -> Iterator[Change]:
         yield "choose.rules", [other for other in rules if other != rule], f'drop the rule "{rule}"'
 
 
-def _near(request: Request, found: list[Cure]) -> Iterator[Cure]:
+def _near(request: Request, found: list[Cure], asking: Asking) -> Iterator[Cure]:
     """Of each degree that a cure changes the values nearest to the asked ones with which a plan exists."""
     taken = {cure.set for cure in found}
     for axis in DEGREES:
@@ -109,7 +103,7 @@ def _near(request: Request, found: list[Cure]) -> Iterator[Cure]:
         near = [degree for degree in _degrees(request, axis) if f"{field}={degree}" not in taken]
         near.sort(key=lambda degree: (min(abs(log2(degree / one)) for one in asked), degree))
         words = f"change {axis} to a near value"
-        cured = (_cured(request, (field, degree, words)) for degree in near if degree not in asked)
+        cured = (_cured(request, asking, (field, degree, words)) for degree in near if degree not in asked)
         yield from islice((cure for cure in cured if cure), NEAREST)
 
 
@@ -178,17 +172,17 @@ def _cheaper(request: Request) -> Iterator[Change]:
             yield "cluster.nodes", nodes, "take fewer nodes"
 
 
-def _shorter(request: Request) -> Iterator[Change]:
+def _shorter(request: Request, asking: Asking) -> Iterator[Change]:
     """The longest half, quarter, ... of the sequence for which a plan exists."""
     length = request.training.sequence_length // 2
     while length >= SHORTEST:
-        if feasible(request.changed({"training.sequence_length": length})):
+        if _fits(request, {"training.sequence_length": length}, asking):
             yield "training.sequence_length", length, "train on shorter sequences"
             return
         length //= 2
 
 
-def _other_batches(request: Request) -> Iterator[Change]:
+def _other_batches(request: Request, asking: Asking) -> Iterator[Change]:
     """The nearest smaller and larger batch for which a plan exists."""
     batch, cards = request.training.global_batch_size, request.cluster.gpus
     steps = divisors_of(cards)
@@ -196,56 +190,75 @@ def _other_batches(request: Request) -> Iterator[Change]:
     above = sorted({-(-batch // s) * s for s in steps if batch % s})
     for sizes in (below, above):
         for size in sizes:
-            if feasible(request.changed({"training.global_batch_size": size})):
+            if _fits(request, {"training.global_batch_size": size}, asking):
                 yield "training.global_batch_size", size, "take the nearest batch that the cards divide"
                 break
 
 
-def _cured(request: Request, *changes: Change, new_gpus: int = 0) -> Cure | None:
-    """The cure that `changes` make together, or None where they do not."""
-    fields = {field: value for field, value, _ in changes}
-    outcome = _solved(request, fields)
-    if outcome is None or outcome.best is None:
+def _cured(request: Request, asking: Asking, *changes: Change, new_gpus: int = 0) -> Cure | None:
+    """The cure that `changes` make together, or None where they do not.
+
+    What a freed field takes is that of the best plan; what is offered is then solved as it will be pasted.
+    """
+    to = _to_set(request, asking, changes)
+    setting = ",".join(f"{field}={value}" for (field, _, _), value in zip(changes, to, strict=False))
+    found = pasted(setting, asking) if to else None
+    if found is None:
         return None
-    found = outcome.best
-    to = [value_to_set(request, field, value, found) for field, value, _ in changes]
     return Cure(
         change=" and ".join(words for _, _, words in changes),
-        set=",".join(f"{field}={value}" for (field, _, _), value in zip(changes, to, strict=True)),
+        set=setting,
         from_="; ".join(value_now(request, field) for field, _, _ in changes),
         to="; ".join(to),
         new_gpus=new_gpus,
-        proved=outcome.proved,
+        proved=found.status == "optimal",
+        verdict="risky" if "risky" in (found.memory.verdict, found.memory.host_verdict) else "fits",
         strategy=found.strategy,
-        resulting_step_seconds=seconds(found.step_ns),
+        resulting_step_seconds=found.time.step_seconds,
     )
 
 
-def _solved(request: Request, fields: dict[str, Any]) -> Outcome | None:
-    """The search of the request with `fields` changed; None where nothing fits or a field cannot be so."""
-    if not _fits(request, fields):
-        return None
-    return Search(padded(request.changed(fields)), CURE_SECONDS).run()
+def _to_set(request: Request, asking: Asking, changes: tuple[Change, ...]) -> list[str]:
+    """What to write for each change, of a freed one what the fastest plan takes; nothing where none tells."""
+    if all(value is not None for _, value, _ in changes):
+        return [text_of(value) for _, value, _ in changes]
+    fastest = {"objective.minimize": "step_seconds"}
+    try:
+        free = request.changed(fastest | {field: value for field, value, _ in changes})
+    except InputError:
+        return []
+    found = answer(free, asking)
+    return [value_to_set(request, field, value, found) for field, value, _ in changes] if found else []
 
 
-def _more_nodes(request: Request, *also: Change) -> Cure | None:
+def _more_nodes(request: Request, asking: Asking, *also: Change) -> Cure | None:
     """The least number of nodes for which a plan exists: doublings, then between the last two."""
     now = 0 if request.cluster.cards is not None else request.cluster.nodes
     fields = {field: value for field, value, _ in also}
     high = max(1, now * 2)
-    while not _fits(request, fields | {"cluster.nodes": high}):
+    while not _fits(request, fields | {"cluster.nodes": high}, asking):
         high *= 2
         if high > max(now, 1) * MOST_NODES:
             return None
     low = max(high // 2, now) + 1
     between = range(low, high) if high <= MOST_NODES else range(0)
-    nodes = next((n for n in between if _fits(request, fields | {"cluster.nodes": n})), high)
+    nodes = next((n for n in between if _fits(request, fields | {"cluster.nodes": n}, asking)), high)
     new = nodes * request.cluster.node.gpus - request.cluster.gpus
-    return _cured(request, *also, ("cluster.nodes", nodes, "take more nodes"), new_gpus=new)
+    more = ("cluster.nodes", nodes, "take more nodes")
+    return _cured(request, asking, *also, more, new_gpus=new) or _cured(
+        request, asking, *also, more, *_network(request), new_gpus=new
+    )
 
 
-def _fits(request: Request, changes: dict[str, Any]) -> bool:
+def _network(request: Request) -> tuple[Change, Change]:
+    """The network that the ledger takes for machines of which nobody told one: several must have it."""
+    node = request.cluster.node
+    rate = ("cluster.nic_gbit_per_s", node.nic_bytes_per_s * 8 / 1e9, "say the rate of their network")
+    return rate, ("cluster.nics_per_node", node.nics, "its cards in a machine")
+
+
+def _fits(request: Request, changes: dict[str, Any], asking: Asking) -> bool:
     try:
-        return feasible(request.changed(changes)) is True
+        return fits(request.changed(changes), asking)
     except InputError:
         return False

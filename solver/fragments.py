@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 from ..hardware import Cluster
 from ..inputs import InputError
 from ..inputs.record import dataclass
-from ..plans import NoPlan, OutOfTime, Plan, Request
+from ..plans import Plan, Request
 from .alternatives import ASIDE_SECONDS, Where
-from .answer import Writers, out_of_time, plan_of
-from .clash import no_plan
+from .answer import Writers, plan_of
 from .fragment_notices import fragment_notices
 from .lower import NEVER
-from .outcome import Outcome, Tally
+from .outcome import Outcome, Tally, Without
 from .search import Search
 from .shape import Shape, ideal_cluster, shapes
 from .tables import Tables
@@ -134,17 +134,13 @@ def scattered(
     return found.best[1], found.best[2].best
 
 
-def plan_fragments(
-    request: Request, time_limit: float | None, writers: Writers | None
-) -> Plan | NoPlan | OutOfTime:
+def plan_fragments(request: Request, time_limit: float | None, writers: Writers | None) -> Plan | Without:
     """The fastest plan on the free cards of a cluster, and what their being scattered costs."""
     found = Fragments(request, time_limit)
     found.run()
     if found.best is None:
         virtual, outcome = found.last or (request, Outcome(None, None, True, found.tally))
-        if not found.proved:
-            return out_of_time(request, outcome)
-        return no_plan(virtual, outcome).model_copy(update={"inputs_hash": request.inputs_hash()})
+        return Without(virtual, replace(outcome, proved=found.proved))
     shape, virtual, outcome = found.best
     whole = Outcome(outcome.best, outcome.bound_ns, found.proved, found.tally)
     plan = plan_of(virtual, whole, writers)

@@ -6,6 +6,7 @@ from dataclasses import field
 
 from ..inputs.record import dataclass
 from ..models.strategy import Strategy
+from ..plans import Request
 from .coefficients import Coefficients
 from .level import Level
 
@@ -68,6 +69,14 @@ class Outcome:
     bound_ns: int | None
     proved: bool
     tally: Tally
+
+
+@dataclass(frozen=True)
+class Without:
+    """A search that found no plan, with the request of which reasons are told."""
+
+    request: Request
+    outcome: Outcome
 
 
 @dataclass(frozen=True)

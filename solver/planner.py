@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from ..hardware import Cluster
 from ..inputs import InputError
 from ..inputs.kinds import refuse_other
-from ..inputs.later import later
 from ..models import Strategy
 from ..plans import NoPlan, OutOfTime, Plan, Request, padded_request
 from ..plans.report import (
@@ -21,13 +20,11 @@ from ..plans.report import (
     traffic_report,
     verdict,
 )
-from .alternatives import alternatives, offers
-from .answer import Writers, out_of_time, plan_of, versions
-from .ladder import ladder
+from .answer import Writers, out_of_time, versions
+from .answering import Asking, answered
 from .notices import notices
-from .outcome import Outcome
+from .outcome import Without
 from .search import Search
-from .software import default_precision
 from .tables import Tables
 
 if TYPE_CHECKING:
@@ -42,100 +39,36 @@ def plan(
     time_limit: float | None = None,
     writers: Writers | None = None,
     tables: Tables | None = None,
+    asking: Asking | None = None,
 ) -> Plan | NoPlan | OutOfTime:
     """The best plan of `request` with its proof, or why there is none, or out of time.
 
     With the objective `gpus` the plan's request has the cluster that was chosen.
 
     `time_limit` counts deterministic seconds. `writers` tells which launch targets can write a
-    strategy. `tables` are kept for later questions, those about what stands beside the plan among them.
+    plan. `tables` are kept for later questions, those about what stands beside the plan among them.
+    `asking` tells how its asker puts the question again, and which plans serve him: those that do go first.
     Raises `InputError` for a rule outside the grammar. Same request, same answer.
     """
     refuse_other(request, Request)
     _refuse_limit(time_limit)
-    given, tables = tables, tables or Tables()
-    asked, choose = request, request.choose
-    precisions = choose.precision or (default_precision(request),)
-    request, told = padded_request(request, choose.context_parallel or (1,), precisions)
-    if request.cluster.free or request.cluster.others:
-        answer = _uneven(request, time_limit, writers)
-        if not isinstance(answer, Plan):
-            return answer
-        found = answer.model_copy(update={"warnings": (*told, *answer.warnings)})
-        if found.status != "optimal":
-            return found
-        return _beside_pools(request, found) if request.cluster.others else _beside_blocks(request, found)
-    if request.objective.minimize == "gpus":
-        from .fewest import fewest
-
-        request, outcome = fewest(request, time_limit, tables)
-        asked = request
-    else:
-        search = Search(request, time_limit, tables=tables)
-        outcome = search.run() if time_limit else tables.outcome(request, search.run)
-    if outcome.best is None:
-        return _none(asked, outcome) if outcome.proved else out_of_time(request, outcome)
-    found = plan_of(request, outcome, writers)
-    found = found.model_copy(update={"warnings": (*told, *found.warnings)})
-    if not outcome.proved:
-        return found
-    return _with_asides(request, found, given or Tables())
+    ways = [request] if asking is None else asking.narrowed(request)
+    found = [answered(one, time_limit, writers, tables) for one in ways]
+    plans = [one for one in found if isinstance(one, Plan)]
+    if len(plans) > 1 and asking is not None:
+        return min(plans, key=lambda plan: (not asking.serves(plan), plan.time.step_seconds))
+    return plans[0] if plans else _none(request, [one for one in found if isinstance(one, Without)], asking)
 
 
-def _none(request: Request, outcome: Outcome) -> NoPlan:
-    """Why there is none, and the cures."""
+def _none(request: Request, found: list[Without], asking: Asking | None) -> NoPlan | OutOfTime:
+    """Why there is none and what cures that, or that time ran out in one of the ways to look."""
+    first = next((one for one in found if not one.outcome.proved), found[0])
+    if not first.outcome.proved:
+        return out_of_time(request, first.outcome)
     from .clash import no_plan
+    from .pasted import changed_by
 
-    return no_plan(request, outcome)
-
-
-def _uneven(request: Request, time_limit: float | None, writers: Writers | None) -> Plan | NoPlan | OutOfTime:
-    """The answer on free cards, or on pools of several types."""
-    if request.cluster.free:
-        from .fragments import plan_fragments
-
-        return plan_fragments(request, time_limit, writers)
-    from .pools import plan_mixed
-
-    return plan_mixed(request, time_limit, writers)
-
-
-def _with_asides(request: Request, found: Plan, tables: Tables) -> Plan:
-    """The plan with what stands beside it, each searched for when it is first looked at."""
-    return found.model_copy(
-        update={
-            "alternatives": later(lambda: alternatives(request, found, tables)),
-            "offers": later(lambda: offers(request, found, tables)),
-            "ladder": later(lambda: ladder(request, found)),
-        }
-    )
-
-
-def _beside_blocks(request: Request, found: Plan) -> Plan:
-    """The plan on free cards with what other choices reach on them, and the ladder on its own blocks."""
-    from .fragments import scattered
-
-    return found.model_copy(
-        update={
-            "alternatives": later(lambda: alternatives(request, found, None, scattered)),
-            "offers": later(lambda: offers(request, found, None, scattered)),
-            "ladder": later(lambda: ladder(found.request, found)),
-        }
-    )
-
-
-def _beside_pools(request: Request, found: Plan) -> Plan:
-    """The plan with the other choices of pools beside it; a plan on one pool has its ladder too."""
-    from .pool_asides import pool_alternatives, pool_offers
-
-    one = not found.request.cluster.others
-    return found.model_copy(
-        update={
-            "alternatives": later(lambda: pool_alternatives(request, found)),
-            "offers": later(lambda: pool_offers(found)),
-            "ladder": later(lambda: ladder(found.request, found) if one else ()),
-        }
-    )
+    return no_plan(request, first, asking or Asking(changed_by(request)))
 
 
 def check(request: Request, strategy: Strategy, tables: Tables | None = None) -> Check:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import combinations, groupby
 
 from ..hardware import Cluster
 from ..hardware.mixed import pool_names
 from ..models.strategy import Strategy
-from ..plans import NoPlan, Notice, OutOfTime, Plan, Request
+from ..plans import Notice, Plan, Request
 from ..plans.report import seconds
-from .answer import Writers, out_of_time, plan_of
-from .clash import no_plan
+from .answer import Writers, plan_of
 from .lower import NEVER
 from .mixed import MixedSearch
-from .outcome import Outcome, Tally
+from .outcome import Outcome, Tally, Without
 from .search import Search
 
 
@@ -32,9 +32,7 @@ def subsets(cluster: Cluster) -> Iterator[tuple[int, ...]]:
         yield from combinations(range(len(cluster.pools)), size)
 
 
-def plan_mixed(
-    request: Request, time_limit: float | None, writers: Writers | None
-) -> Plan | NoPlan | OutOfTime:
+def plan_mixed(request: Request, time_limit: float | None, writers: Writers | None) -> Plan | Without:
     """The fastest plan on all pools or some of them, and what leaving the others out is worth."""
     steps: dict[tuple[int, ...], int | None] = {}
     best: tuple[Request, Outcome, tuple[int, ...]] | None = None
@@ -56,9 +54,9 @@ def plan_mixed(
     if best is None:
         assert last is not None
         if not proved:
-            return out_of_time(request, last[1])
+            return Without(request, replace(last[1], proved=False))
         single = request.model_copy(update={"cluster": part_of(request.cluster, (0,))})
-        return no_plan(single, Search(single).run()).model_copy(update={"inputs_hash": request.inputs_hash()})
+        return Without(single, Search(single).run())
     some, outcome, chosen = best
     whole = Outcome(outcome.best, outcome.bound_ns, proved, tally)
     plan = plan_of(some, whole, writers)

@@ -12,7 +12,7 @@ from shardwise import Cluster, Plan, Request, Training
 from shardwise.inputs.later import Later
 from shardwise.plans import as_json
 from shardwise.plans.saved import plan_from
-from shardwise.solver import plan, planner
+from shardwise.solver import answering, plan
 
 SMALL = Request(
     model="qwen2.5-0.5b",
@@ -57,7 +57,7 @@ def test_who_asks_for_the_plan_alone_does_not_wait_for_the_rest(monkeypatch: pyt
         return make
 
     for name in ("alternatives", "offers", "ladder"):
-        monkeypatch.setattr(planner, name, noted(name))
+        monkeypatch.setattr(answering, name, noted(name))
     found = made_plan()
     assert found.time.step_seconds > 0 and not asked
 

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from plans_by_hand import deepspeed, fsdp, megatron, plan, stage, tiny
+from plans_by_hand import deepspeed, fsdp, megatron, plan, stage
 from random_plans import random_plans
 
 from shardwise.hardware import Cluster
@@ -256,7 +256,7 @@ def test_accelerate_is_searched_with_and_without_recomputation() -> None:
 )
 def test_writable_by_names_all_targets_that_can(strategy: Strategy, names: tuple[str, ...]) -> None:
     """A plan of another backend, or with a choice a target lacks, is not written by it."""
-    assert writable_by(strategy, tiny()) == names
+    assert writable_by(plan(strategy)) == names
 
 
 def test_a_refusal_names_choice_reason_and_backend() -> None:

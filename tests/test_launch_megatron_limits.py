@@ -118,7 +118,7 @@ def test_the_named_plans_have_no_objection(name: str) -> None:
     """Interleaved, uneven, mixed, offloaded: all can be said, by this target and in a job around it."""
     made = named(name)
 
-    assert writable_by(made.strategy, made.request.model) == ("megatron", "slurm")
+    assert writable_by(made) == ("megatron", "slurm")
 
 
 def test_a_window_has_no_ring() -> None:
