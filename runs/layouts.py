@@ -7,7 +7,8 @@ on where tp > 1. Blank `zero_stage` is 3 (DeepSpeed, FSDP; on one card, which ha
 DeepSpeed and 0 else) or, under Megatron, 1 from 2023 on and 0 before.
 Blank `grad_accum_dtype` is the framework's default and blank `hsdp_replicas` 1; neither makes a row imputed.
 An FSDP framework with zero_stage 0 is plain data parallel, as is one called DDP where it is blank; a Megatron
-framework with zero_stage 2 or 3 (Megatron-FSDP) is priced under `fsdp`, in a pipeline as stage 1. Degrees
+framework with zero_stage 2 or 3 (Megatron-FSDP) is priced under `fsdp`, in a pipeline as stage 1. How context
+ranks exchange keys and values is as `exchanges` reads it. Degrees
 printed without the expert ranks, or with the context ranks, are known by their product.
 """
 
@@ -25,6 +26,7 @@ from ..models.stack import stack
 from ..models.strategy import BackendName
 from .arithmetic import arithmetic_of
 from .choices import choices_of, schedule_named
+from .exchanges import exchange_named
 from .record import Record
 from .refusal import Refused
 from .software import Software, stated_zero_stage
@@ -74,6 +76,7 @@ def layouts_of(record: Record, software: Software, transformer: Transformer, clu
         **_sharding(record, degrees, name, zero),
         **_offload(record, zero),
         **_tensor(record, degrees),
+        **_exchange(record, degrees.context),
     }
     found = []
     layers = transformer.layers - transformer.mtp_layers
@@ -157,6 +160,11 @@ def _tensor(record: Record, degrees: _Degrees) -> dict[str, object]:
     if split is None:
         split = record.year >= 2023
     return {"sequence_parallel": split and degrees.tensor > 1}
+
+
+def _exchange(record: Record, context: int) -> dict[str, object]:
+    kind = exchange_named(record) if context > 1 else None
+    return {} if kind is None else {"context_parallel_kind": kind}
 
 
 def _kernels(record: Record, software: Software) -> list[str]:

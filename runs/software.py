@@ -59,6 +59,8 @@ class Rule(Frozen):
     """Whether gradients stay whole between micro-batches, unreduced."""
     stage_layers: Cut = "even"
     """How layers are cut over pipeline stages."""
+    lora_targets: tuple[str, ...] = ()
+    """Matrices that its own recipes adapt, where a row names none; empty: all linear ones."""
     recipes: bool = False
     """Whether published recipes say more of the stack (`recipes`)."""
     reason: str
@@ -105,6 +107,8 @@ class Software(Frozen):
     without_sync: bool
     stage_layers: Cut
     stand_ins: tuple[str, ...]
+    lora_targets: tuple[str, ...] = ()
+    """Matrices adapted where a row names none."""
     recipe: Recipe | None = None
     """The published recipe that fills blank columns."""
     own_recipe: bool = False
@@ -134,6 +138,7 @@ def software_of(record: Record) -> Software:
         without_sync=rule.without_sync,
         stage_layers=rule.stage_layers,
         stand_ins=notes + stack_note + loss_note,
+        lora_targets=rule.lora_targets,
         recipe=recipe,
         own_recipe=recipe is not None and not away,
     )

@@ -5,10 +5,11 @@ optimizer, framework or notes, with the rank behind "rank" or "r =" (16 where no
 the row). The optimizer is the first that its column, or the notes where that says "other", names; "paged"
 makes the 8-bit one paged. Frameworks that keep no fp32 copy of the weights say so in
 ``catalogue/frameworks.json``, rows by a precision like "bf16-true" or the words "no fp32 copy"; moments
-said to be bf16 lie beside an fp32 copy elsewhere. "LoRA on" in the notes names the matrices, "no_sync",
-or the software's rule, keeps gradients whole between micro-batches. "Optimizer in backward" holds for its
-line of a cumulative table and those after it. Modules of Megatron Core that run again stand in the notes
-behind "recompute modules:" or "selective:", or in the row's recipe. Offloaded activations are not priced.
+said to be bf16 lie beside an fp32 copy elsewhere. "LoRA on" in the notes names the matrices, else the
+software's own recipes do. "no_sync", or the software's rule, keeps gradients whole between micro-batches.
+"Optimizer in backward" holds for its line of a cumulative table and those after it. Modules of Megatron Core
+that run again stand in the notes behind "recompute modules:" or "selective:", or in the row's recipe.
+Offloaded activations are not priced.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class RowWay:
 
 def way_of_row(record: Record, software: Software) -> RowWay:
     """The way of training that a row means."""
-    trained, imputed = _trainable(record)
+    trained, imputed = _trainable(record, software)
     master = software.master_weights and not _pure(record)
     whole = software.backend == "fsdp" and (software.without_sync or "no_sync" in record.notes)
     modules = _modules(record, software)
@@ -84,7 +85,7 @@ def _modules(record: Record, software: Software) -> tuple[Module, ...]:
     return named or (software.recipe.modules if software.recipe else ())
 
 
-def _trainable(record: Record) -> tuple[dict[str, Any], tuple[str, ...]]:
+def _trainable(record: Record, software: Software) -> tuple[dict[str, Any], tuple[str, ...]]:
     """`trainable` and `lora_targets`, where something is said of them."""
     found: dict[str, Any] = {}
     if column := record.text("lora_targets"):
@@ -96,7 +97,7 @@ def _trainable(record: Record) -> tuple[dict[str, Any], tuple[str, ...]]:
     kind = _ADAPTERS.search(text)
     if kind is None:
         return found, ()
-    if "lora_targets" not in found and (targets := _targets(text)):
+    if "lora_targets" not in found and (targets := _targets(text) or list(software.lora_targets)):
         found["lora_targets"] = targets
     rank = _RANK.search(text)
     written = f"{kind[1]}({rank[1] if rank else USUAL_RANK})"

@@ -51,6 +51,20 @@ def test_a_rank_nobody_said_makes_the_row_imputed() -> None:
     assert way.fields["trainable"] == "lora(16)" and way.imputed == ("trainable",)
 
 
+def test_matrices_nobody_named_are_those_of_the_softwares_own_recipe() -> None:
+    """NeMo since 2024 adapts linear_qkv where tuned for speed; notes and other software are as they say."""
+    nemo = {"framework": "NeMo/Megatron-Core", "year": "2024"}
+    cells = (
+        {**nemo, "notes": "LoRA, SQuAD packed to 4096"},
+        {**nemo, "notes": "LoRA rank 16 on o_proj"},
+        {"framework": "HF Transformers (PEFT)", "notes": "LoRA rank 16"},
+    )
+    found = [
+        way_of_row(line, software_of(line)).fields.get("lora_targets") for line in (row(**c) for c in cells)
+    ]
+    assert found == [["q_proj", "k_proj", "v_proj"], ["o_proj"], None]
+
+
 @pytest.mark.tree
 def test_lines_of_the_cumulative_table_keep_what_earlier_lines_brought() -> None:
     """torchtune-004 keeps all gradients; from 005 on each is used as it comes."""
