@@ -15,6 +15,7 @@ from shardwise.solver.engine import cp_model, new_solver
 from shardwise.solver.frontier import frontier
 from shardwise.solver.leaf import Leaf
 from shardwise.solver.options import RowOptions, row_options
+from shardwise.solver.table import END, LONGEST
 
 FAR = 2**55
 MOST = 200_000
@@ -55,30 +56,48 @@ def _brute(options: RowOptions) -> int | None:
     for tables in options.tables:
         for picked in product(*(table.tolist() for table in tables)):
             if sum(stage[1] for stage in picked) == options.layers:
-                chunks = [stage[5] for stage in picked]
-                step = (options.passes - 1) * max(chunks) + sum(chunks) + max(stage[6] for stage in picked)
+                chunks, longest = [stage[5] for stage in picked], max(stage[LONGEST] for stage in picked)
+                pace = max(*chunks, *(_pace(longest, stage[END], options.chunks) for stage in picked))
+                step = (options.passes - 1) * pace + sum(chunks) + max(stage[6] for stage in picked)
                 best = step if best is None else min(best, step)
     return best
 
 
+def _pace(longest: int, end: int, chunks: int) -> int:
+    """Mean time of chunks of which one waits for a link of an end."""
+    return longest + -(-max(end - longest, 0) // chunks)
+
+
 def _program(options: RowOptions) -> int | None:
-    """For each bottleneck and tail the least sum of chunks, stage by stage over the layers held."""
+    """For each longest chunk, pace and tail the least sum of chunks, stage by stage over the layers held."""
     best: int | None = None
     for tables in options.tables:
         every = np.concatenate(list(tables))
-        for tau in np.unique(every[:, 5]).tolist():
-            for theta in np.unique(every[:, 6]).tolist():
-                total = _least_sum(tables, options.layers, tau, theta)
-                if total is not None:
-                    step = (options.passes - 1) * tau + total + theta
-                    best = step if best is None else min(best, step)
+        for longest in np.unique(every[:, LONGEST]).tolist() if options.chunks > 1 else [FAR]:
+            paced = [_paced(table, longest, options.chunks) for table in tables]
+            for tau in np.unique(np.concatenate(paced)).tolist():
+                for theta in np.unique(every[:, 6]).tolist():
+                    total = _least_sum(tables, paced, options.layers, tau, theta)
+                    if total is not None:
+                        step = (options.passes - 1) * tau + total + theta
+                        best = step if best is None else min(best, step)
     return best
 
 
-def _least_sum(tables: tuple[Ints, ...], layers: int, tau: int, theta: int) -> int | None:
+def _paced(table: Ints, longest: int, chunks: int) -> Ints:
+    """The pace that options ask for beside chunks of at most `longest`; `FAR` where their own is longer."""
+    if chunks == 1:
+        return table[:, 5]
+    asked = np.array([_pace(longest, end, chunks) for end in table[:, END].tolist()], dtype=np.int64)
+    return np.where(table[:, LONGEST] <= longest, np.maximum(table[:, 5], asked), FAR)
+
+
+def _least_sum(tables: tuple[Ints, ...], paced: list[Ints], layers: int, tau: int, theta: int) -> int | None:
+    if tau == FAR:
+        return None
     known = {0: 0}
-    for table in tables:
-        fits = table[(table[:, 5] <= tau) & (table[:, 6] <= theta)]
+    for table, pace in zip(tables, paced, strict=True):
+        fits = table[(pace <= tau) & (table[:, 6] <= theta)]
         after: dict[int, int] = {}
         for held, total in known.items():
             for option in fits.tolist():
@@ -112,6 +131,7 @@ def _linear(c: Coefficients, row: int, word: int, number: int, layers: int) -> i
     full = [model.new_int_var(0, layers, f"f{i}") for i in range(p)]
     model.add(sum(held) == layers)
     bottleneck, tail = (model.new_int_var(0, FAR, name) for name in ("U", "T"))
+    longest, none = model.new_int_var(0, FAR // v, "C"), np.zeros_like(c.passes)
     chunks = []
     for i in range(p):
         model.add_min_equality(full[i], [held[i], number if word == FULL else 0])
@@ -125,6 +145,11 @@ def _linear(c: Coefficients, row: int, word: int, number: int, layers: int) -> i
 
         chunks.append(worth(c.chunk.stage, 1))
         model.add(bottleneck >= chunks[-1])
+        bare = worth({**c.chunk.stage, "first": none, "last": none}, 1)
+        model.add(longest >= bare)
+        if v > 1 and i in (0, p - 1):
+            whole = int(c.ends["first"][row]) if i == 0 else int(c.ends["last"][row])
+            model.add(v * bottleneck >= (v - 1) * longest + bare + whole)
         model.add(tail >= worth(c.tail.stage, v))
         for total in c.memory.values():
             flying = int(c.in_flight[row, i]) * worth(total.flight, 1)
@@ -135,4 +160,4 @@ def _linear(c: Coefficients, row: int, word: int, number: int, layers: int) -> i
     if solver.solve(model) != api.OPTIMAL:
         return None
     values = [int(solver.value(chunk)) for chunk in chunks]
-    return (m - 1) * max(values) + sum(values) + int(solver.value(tail))
+    return (m - 1) * int(solver.value(bottleneck)) + sum(values) + int(solver.value(tail))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..models import Strategy
+from ..models import Stage, Strategy
 from ..plans import MemoryReport, NoPlan, OutOfTime, Plan, Request, TimeReport
 from .tables import items, paragraph, table
 from .words import gib, gibs, job, knobs, number, quoted, seconds, share, terms, trained
@@ -200,10 +200,18 @@ def stage_table(memory: MemoryReport, strategy: Strategy) -> str:
         for report, stage in zip(memory.stages, strategy.stages, strict=False)
     ]
     head = ["stage", "layers", "full", "selective", "offloaded", "GiB", "peak at"]
+    if any(stage.chunk_layers for stage in strategy.stages):
+        head.append("chunks of")
+        rows = [[*row, _chunks(stage)] for row, stage in zip(rows, strategy.stages, strict=False)]
     if any(stage.device for stage in strategy.stages):
         head.append("on")
         rows = [[*row, stage.device or ""] for row, stage in zip(rows, strategy.stages, strict=False)]
     return table(head, rows, "  ")
+
+
+def _chunks(stage: Stage) -> str:
+    """Layers of the chunks of a stage, where they differ."""
+    return " ".join(map(str, stage.chunk_layers or ()))
 
 
 def _traffic(plan: Plan) -> str:

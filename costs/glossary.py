@@ -16,10 +16,11 @@ from ..models.training import Training
 from ..models.transformer import Transformer
 from .book import Book
 from .columns import Strategies
+from .frame import Frame, evaluate
 from .layout import Layout
 from .moments import MOMENTS
 from .stage_counts import Counts
-from .terms import Frame, Term, evaluate
+from .terms import Term
 from .traffic import traffic_terms
 
 NODE, CARDS = "dgx-h100", 8

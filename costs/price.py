@@ -18,6 +18,7 @@ from .book import Book, spread
 from .buffers import buckets, whole_rank
 from .columns import Ints, Strategies, distinct
 from .context import ACTIVATION_BYTES
+from .frame import Frame, add_up, by_name, links
 from .group import Group
 from .host import host_share_bytes, stage_block
 from .interval import peak_interval
@@ -26,9 +27,9 @@ from .layout import Layout
 from .ledger import Ledger, StageEntry
 from .moments import MOMENTS
 from .recipes import fixed_recipe_of, recipe_of
-from .schedule import Passes, Step, plain, step
+from .schedule import Passes, Rounds, Step, in_rounds, plain, step
 from .stage_counts import Counts
-from .terms import Frame, Term, add_up, by_name
+from .terms import Term
 from .traffic import traffic_terms
 
 
@@ -66,7 +67,17 @@ class Prices:
         """Step time and its composition."""
         chunk = add_up(self.book.chunk, self.frame)
         tail = add_up(self.book.tail, self.frame)
-        return step(chunk, tail, self.counts.held, self.passes, self.made_of)
+        return step(chunk, tail, self.counts.held, self.passes, self.made_of, self.rounds)
+
+    @cached_property
+    def rounds(self) -> Rounds | None:
+        """What rounds of chunks wait for, where some are interleaved."""
+        s = self.book.layout.strategies
+        waits = in_rounds(s)
+        if not waits.any():
+            return None
+        chunk, ends = links(self.book.unspread, self.frame)
+        return Rounds(s.virtual_pipeline, chunk * waits[:, None], ends * waits)
 
     @cached_property
     def made_of(self) -> Passes | None:

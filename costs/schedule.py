@@ -35,14 +35,50 @@ class Passes:
     weight: Ints
 
 
-def step(chunk: Ints, tail: Ints, held: Bools, passes: Ints, made_of: Passes | None = None) -> Step:
+@dataclass(frozen=True)
+class Rounds:
+    """What the rounds of interleaved chunks wait for, ns.
+
+    `longest` chunk of each stage without embedding and head, (n, stages); `ends` the links that these stand
+    on, (2, n).
+    """
+
+    chunks: Ints
+    longest: Ints
+    ends: Ints
+
+    def pace(self, most: Ints) -> Ints:
+        """Mean time of a chunk in a step whose slowest stage takes `most` a chunk, (n,).
+
+        Every round takes as long as its longest chunk, and one round in v the first or last link, if longer.
+        """
+        found, common = most, self.longest.max(axis=1)
+        for end in self.ends:
+            found = np.maximum(found, paced(common, end, self.chunks))
+        return found
+
+
+def paced(common: Ints, end: Ints, chunks: Ints) -> Ints:
+    """Mean time of v chunks of `common` ns, of which one waits for a link of `end` ns."""
+    found: Ints = common - (-np.maximum(end - common, 0) // chunks)
+    return found
+
+
+def step(
+    chunk: Ints,
+    tail: Ints,
+    held: Bools,
+    passes: Ints,
+    made_of: Passes | None = None,
+    rounds: Rounds | None = None,
+) -> Step:
     """Step = m v max U + bubble + max tail.
 
     `chunk` U and `tail` are (n, stages), `passes` = m v chunks of each stage. The slowest stage works
     m v U. The bubble is what the other stages add while the pipe fills and drains: under 1F1B all of a
     chunk, sum U - max U, and under schedules that `made_of` tells what their `bubbles` leave of it. It is at
     or above the simulated makespan where stages are alike in all but length, exact where they are equal
-    (`tests/test_schedule.py`).
+    (`tests/test_schedule.py`). Where `rounds` tells what interleaved chunks wait for, they pass at its pace.
     """
     chunk = np.where(held, chunk, 0)
     tail = np.where(held, tail, -1)
@@ -51,6 +87,8 @@ def step(chunk: Ints, tail: Ints, held: Bools, passes: Ints, made_of: Passes | N
     bubble = chunk.sum(axis=1) - most
     if made_of is not None:
         bubble = _bubbles(chunk, passes, made_of)
+    if rounds is not None:
+        bubble = bubble + (passes - 1) * (rounds.pace(most) - most)
     total = passes * most + bubble + tail.max(axis=1)
     return Step(total, bubble, slowest, tail.argmax(axis=1))
 
@@ -93,6 +131,13 @@ def plain(strategies: Strategies) -> bool:
 
 
 _PLAIN = SCHEDULES[:3]
+
+
+def in_rounds(strategies: Strategies) -> Bools:
+    """Rows whose chunks take micro-batches in rounds, one forward after one backward."""
+    able = np.array([schedule(name).chunks == "many" and not schedule(name).apart for name in SCHEDULES])
+    found: Bools = able[strategies.pipeline_schedule] & (strategies.virtual_pipeline > 1)
+    return found
 
 
 def placed(strategies: Strategies, placement: str) -> Bools:

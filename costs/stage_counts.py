@@ -1,21 +1,38 @@
-"""Layers of each kind on the stages of strategies, as arrays of whole numbers."""
+"""Layers on the stages of strategies, by kind: over all chunks of a stage, and in each chunk."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from ..inputs.record import dataclass
+from ..models.chunks import Chunk, chunks_of
 from ..models.strategy import Stage, Strategy
 from .columns import Bools, Ints
+
+COUNTED = ("layer", "full", "selective")
+
+
+@dataclass(frozen=True)
+class ChunkCounts:
+    """Layers of each kind in the chunks of stages whose chunks are not alike, (n, stages, chunks, kinds).
+
+    `rows` (n,) masks the strategies whose chunks differ in length or in kinds of layers.
+    """
+
+    rows: Bools
+    layer: Ints
+    full: Ints
+    selective: Ints
 
 
 @dataclass(frozen=True)
 class Counts:
     """Layers of each kind on the stages of n strategies, padded to the longest pipeline.
 
-    Arrays (n, stages, kinds), over all chunks of a stage. `held` (n, stages) masks real stages.
+    Arrays (n, stages, kinds), over all chunks of a stage. `held` (n, stages) masks real stages. `chunks`
+    tells of single chunks where those of some strategy are not alike.
     """
 
     layer: Ints
@@ -23,42 +40,66 @@ class Counts:
     selective: Ints
     offloaded: Ints
     held: Bools
+    chunks: ChunkCounts | None = None
 
     @classmethod
     def of(cls, strategies: Sequence[Strategy], kind_of_layer: Sequence[int]) -> Counts:
         """Counts by kind of the stages of `strategies` for a stack of layers of the given kinds."""
-        kinds = max(kind_of_layer) + 1
-        prefix = np.zeros((len(kind_of_layer) + 1, kinds), dtype=np.int64)
-        for depth, kind in enumerate(kind_of_layer):
-            prefix[depth + 1] = prefix[depth]
-            prefix[depth + 1, kind] += 1
-        most = max(len(strategy.stages) for strategy in strategies)
-        shape = (len(strategies), most, kinds)
-        arrays = {
-            name: np.zeros(shape, dtype=np.int64) for name in ("layer", "full", "selective", "offloaded")
-        }
+        prefix = _prefix(kind_of_layer)
+        stages = max(len(strategy.stages) for strategy in strategies)
+        most = max(strategy.virtual_pipeline for strategy in strategies)
+        shape = (len(strategies), stages, most, prefix.shape[1])
+        each = {name: np.zeros(shape, dtype=np.int64) for name in COUNTED}
+        offloaded = np.zeros((*shape[:2], shape[3]), dtype=np.int64)
         held = np.zeros(shape[:2], dtype=np.bool_)
         for row, strategy in enumerate(strategies):
-            for stage, counts in enumerate(_by_kind(strategy, prefix)):
-                held[row, stage] = True
-                for name, count in counts.items():
-                    arrays[name][row, stage] = count
-        return cls(**arrays, held=held)
+            for place, (stage, chunks) in enumerate(zip(strategy.stages, chunks_of(strategy), strict=True)):
+                held[row, place] = True
+                offloaded[row, place] = _offloaded(stage, chunks, prefix)
+                for index, chunk in enumerate(chunks):
+                    for name, count in zip(COUNTED, _by_kind(chunk, prefix), strict=True):
+                        each[name][row, place, index] = count
+        unlike = _unlike(each["layer"], [strategy.virtual_pipeline for strategy in strategies])
+        whole = {name: value.sum(axis=2) for name, value in each.items()}
+        chunks_told = ChunkCounts(rows=unlike, **each) if unlike.any() else None
+        return cls(**whole, offloaded=offloaded, held=held, chunks=chunks_told)
 
 
-def _by_kind(strategy: Strategy, prefix: Ints) -> Iterator[dict[str, Ints]]:
-    start = 0
-    for stage in strategy.stages:
-        end = start + stage.layers
-        full = start + stage.recompute_full_layers
-        selective = full + stage.recompute_selective_layers
-        yield {
-            "layer": prefix[end] - prefix[start],
-            "full": prefix[full] - prefix[start],
-            "selective": prefix[selective] - prefix[full],
-            "offloaded": prefix[end] - prefix[end - stage.offloaded_layers],
-        }
-        start = end
+def _unlike(layer: Ints, chunks: Sequence[int]) -> Bools:
+    """Strategies of which some stage has a chunk of other layers than its first, (n,)."""
+    found = np.zeros(len(layer), dtype=np.bool_)
+    for row, number in enumerate(chunks):
+        found[row] = (layer[row, :, :number] != layer[row, :, :1]).any()
+    return found
+
+
+def _prefix(kind_of_layer: Sequence[int]) -> Ints:
+    """Layers of each kind before each depth, (layers + 1, kinds)."""
+    found = np.zeros((len(kind_of_layer) + 1, max(kind_of_layer) + 1), dtype=np.int64)
+    found[np.arange(1, len(kind_of_layer) + 1), list(kind_of_layer)] = 1
+    before: Ints = found.cumsum(axis=0)
+    return before
+
+
+def _by_kind(chunk: Chunk, prefix: Ints) -> tuple[Ints, Ints, Ints]:
+    """Layers of a chunk, those recomputed whole and those in part, by kind."""
+    full = chunk.start + chunk.full
+    selective = full + chunk.selective
+    return (
+        prefix[chunk.start + chunk.layers] - prefix[chunk.start],
+        prefix[full] - prefix[chunk.start],
+        prefix[selective] - prefix[full],
+    )
+
+
+def _offloaded(stage: Stage, chunks: Sequence[Chunk], prefix: Ints) -> Ints:
+    """The last layers of a stage, as many as it offloads, by kind."""
+    left, found = stage.offloaded_layers, np.zeros(prefix.shape[1], dtype=np.int64)
+    for chunk in reversed(chunks):
+        end, some = chunk.start + chunk.layers, min(left, chunk.layers)
+        found += prefix[end] - prefix[end - some]
+        left -= some
+    return found
 
 
 def even_stages(layers: int, stages: int, recompute: str, offload: bool) -> tuple[Stage, ...]:

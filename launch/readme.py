@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
 from ..models.backend import usually_overlapped
+from ..models.chunks import in_order, uneven_chunks
 from ..models.strategy import Strategy
 from ..models.work import parameters
 from ..plans.plan import Plan
@@ -94,7 +95,7 @@ def _axes(plan: Plan) -> Iterator[tuple[str, str]]:
         runs = [(size, len(list(run))) for size, run in groupby(stage.layers for stage in strategy.stages)]
         sizes = ", ".join(f"{times} x {size}" if times > 1 else f"{size}" for size, times in runs)
         chunks = strategy.virtual_pipeline
-        split = f", each in {chunks} interleaved chunks" if chunks > 1 else ""
+        split = f", each in {chunks} interleaved chunks{_uneven(strategy)}" if chunks > 1 else ""
         yield "pipeline stages", f"{strategy.pipeline_parallel}, of {sizes} layers{split}"
         yield "neighbouring ranks", f"{strategy.rank_order}, the first innermost"
     if strategy.context_parallel > 1:
@@ -104,6 +105,12 @@ def _axes(plan: Plan) -> Iterator[tuple[str, str]]:
             "expert parallel",
             f"{strategy.expert_parallel}, each expert cut over {strategy.expert_tensor_parallel}",
         )
+
+
+def _uneven(strategy: Strategy) -> str:
+    """Of how many layers chunks are, where they differ."""
+    sizes = in_order(strategy)
+    return f" of {min(sizes)} to {max(sizes)} layers" if uneven_chunks(strategy) else ""
 
 
 def exchange(strategy: Strategy) -> str:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from ..inputs import read_json
 from ..inputs.error import InputError
+from ..models.chunks import in_order
 from ..models.strategy import Strategy
 from ..plans.plan import Plan
 from ..plans.saved import WRITTEN, answer_of, as_json, plan_from
@@ -74,7 +75,7 @@ def origin_of(documents: Sequence[Document], strategy: Strategy) -> Origin | Non
 def edits(was: Strategy, now: Strategy) -> list[Edit]:
     """Choices in which two strategies differ."""
     old, new = _flat(was), _flat(now)
-    return [Edit(name, old[name], new[name]) for name in old if old[name] != new[name]]
+    return [Edit(name, old[name], new[name]) for name in old if old[name] != new.get(name, old[name])]
 
 
 def _flat(strategy: Strategy) -> dict[str, str]:
@@ -83,6 +84,8 @@ def _flat(strategy: Strategy) -> dict[str, str]:
     for name in ("layers", "recompute_full_layers", "recompute_selective_layers", "offloaded_layers"):
         counts = [getattr(stage, name) for stage in strategy.stages]
         found[name] = json.dumps(counts[0] if len(counts) == 1 else counts)
+    if strategy.virtual_pipeline > 1:
+        found["chunk_layers"] = json.dumps(in_order(strategy))
     return found
 
 

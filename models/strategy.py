@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
@@ -35,7 +35,7 @@ class Stage(Frozen):
     `layers` are held in order of depth; of them the first `recompute_full_layers` are recomputed
     whole in the backward pass, the next `recompute_selective_layers` in part, and the states of the
     last `offloaded_layers` live in host memory. Under interleaving a stage holds `virtual_pipeline`
-    equal chunks; its counts are over all of them.
+    chunks; its counts are over all of them, laid into the chunks as evenly as can be.
     """
 
     model_config = ConfigDict(strict=True)
@@ -45,6 +45,8 @@ class Stage(Frozen):
     recompute_selective_layers: int = Field(default=0, ge=0)
     offloaded_layers: int = Field(default=0, ge=0)
     device: str | None = None
+    chunk_layers: tuple[Annotated[int, Field(ge=0)], ...] | None = Field(default=None, strict=False)
+    """Layers of each chunk where they differ; left out: as even as can be, longer chunks first."""
 
     @model_validator(mode="after")
     def _within(self) -> Self:
@@ -52,6 +54,8 @@ class Stage(Frozen):
             raise ValueError("recompute_full_layers + recompute_selective_layers must not exceed layers")
         if self.offloaded_layers > self.layers:
             raise ValueError("offloaded_layers must not exceed layers")
+        if self.chunk_layers is not None and sum(self.chunk_layers) != self.layers:
+            raise ValueError("chunk_layers must add up to layers")
         return self
 
 
@@ -61,6 +65,28 @@ def _scheduled(data: dict[str, Any]) -> dict[str, Any]:
     if data.get("pipeline_schedule") is not None or not (isinstance(stages, int) and isinstance(chunks, int)):
         return {}
     return {"pipeline_schedule": usual_schedule(stages, chunks)}
+
+
+def _chunked(data: dict[str, Any]) -> dict[str, Any]:
+    """The stages of a strategy, with the sizes of chunks told where they differ and only there."""
+    chunks, stages = data.get("virtual_pipeline", 1), data.get("stages")
+    if not isinstance(chunks, int) or chunks < 1 or not isinstance(stages, list | tuple):
+        return {}
+    return {"stages": tuple(_with_sizes(stage, chunks) for stage in stages)}
+
+
+def _with_sizes(stage: Any, chunks: int) -> Any:
+    """A stage, or what shall become one, with the sizes of its chunks."""
+    told = stage.model_dump() if isinstance(stage, Stage) else stage
+    if not isinstance(told, dict) or not isinstance(layers := told.get("layers"), int):
+        return stage
+    sizes = told.get("chunk_layers")
+    if sizes is None and layers % chunks:
+        each, more = divmod(layers, chunks)
+        return {**told, "chunk_layers": tuple(each + (chunk < more) for chunk in range(chunks))}
+    if sizes is not None and tuple(sizes) == (layers // chunks,) * chunks:
+        return {**told, "chunk_layers": None}
+    return stage
 
 
 def _exchange(data: dict[str, Any]) -> dict[str, Any]:
@@ -133,9 +159,9 @@ class Strategy(Frozen):
     @model_validator(mode="before")
     @classmethod
     def _usual(cls, data: Any) -> Any:
-        """Fills in the schedule, the exchange and the overlap that the degrees and the backend ask for."""
+        """Fills in the schedule, chunks, exchange and overlap that the degrees and the backend ask for."""
         return (
-            {**data, **_scheduled(data), **_exchange(data), **_overlap(data)}
+            {**data, **_scheduled(data), **_exchange(data), **_overlap(data), **_chunked(data)}
             if isinstance(data, dict)
             else data
         )
@@ -163,6 +189,14 @@ class Strategy(Frozen):
         if len(self.stages) != self.pipeline_parallel:
             reason = f"stages holds {len(self.stages)} entries, pipeline_parallel is {self.pipeline_parallel}"
             raise InputError("stages", [stage.layers for stage in self.stages], "strategy", reason)
+        for number, stage in enumerate(self.stages):
+            if stage.chunk_layers is not None and len(stage.chunk_layers) != self.virtual_pipeline:
+                reason = (
+                    f"tells of {len(stage.chunk_layers)} chunks, virtual_pipeline is {self.virtual_pipeline}"
+                )
+                raise InputError(
+                    f"stages.{number}.chunk_layers", list(stage.chunk_layers), "strategy", reason
+                )
         return self
 
     @property

@@ -64,7 +64,7 @@ def _interleavings(record: Record, layers: int, stages: int) -> list[int]:
     told = named is not None or "interleaved" in record.notes
     if not told and any(word in record.text("framework").lower() for word in ONE_CHUNK):
         return [1]
-    held = max(stage_layers(layers, stages, 1))
+    held = max(sum(chunks) for chunks in stage_layers(layers, stages, 1))
     found = [v for v in range(1, min(held, MOST_CHUNKS) + 1) if held % v == 0]
     several = [v for v in found if v > 1]
     return several if told and several else found

@@ -30,7 +30,7 @@ from .exchanges import exchange_named
 from .record import Record
 from .refusal import Refused
 from .software import Software, stated_zero_stage
-from .stages import held_layers, stages_of
+from .stages import Held, held_layers, stages_of
 from .ways import RowWay, way_of_row
 
 
@@ -185,7 +185,7 @@ def _blanks(record: Record, published: bool, degrees: _Degrees) -> list[str]:
 
 def _candidate(
     record: Record,
-    held: tuple[int, ...],
+    held: Held,
     degrees: _Degrees,
     way: RowWay,
     fixed: dict[str, object],

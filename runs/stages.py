@@ -1,11 +1,11 @@
 """Layers and recompute of each pipeline stage of a row.
 
-Rules: layers are even where they divide; else the first and the last stage hold one layer fewer where
+Rules: layers are even where they divide; else the first and the last chunk hold one layer fewer where
 that makes the rest even (embedding and head take a layer's place); else as even as can be, and under
-interleaving the middle stages hold whole chunks while the ends hold what is left. Software that cuts by cost
+interleaving chunk after chunk is filled and the last ones hold what is left. Software that cuts by cost
 (``catalogue/frameworks.json``) fills stage after stage until it has its share of the parameters, the head's
-among them. With modules that predict further tokens chunk after chunk is filled; the last has them and the
-rest (Megatron-Bridge, recipes/deepseek/deepseek_v3.py). Recompute: `full` is
+among them. With modules that predict further tokens chunk after chunk is filled, too; the last has them and
+the rest (Megatron-Bridge, recipes/deepseek/deepseek_v3.py). Recompute: `full` is
 every layer. `selective` under FSDP is the operator rule (every second product), "layer AC" every second
 layer whole, "every n-th block" the share 3 (HFU/MFU - 1) of the layers whole, and "K of L layers
 recomputed" that. Elsewhere `selective` drops the attention core: priced so under stacks that store it, as
@@ -30,45 +30,56 @@ _PARTLY = re.compile(r"\b(\d+) of (?:the )?(\d+) layers (?:are )?(?:recomputed|c
 _HFU = re.compile(r"hfu (\d+(?:\.\d+)?)%")
 
 
-def stage_layers(layers: int, stages: int, chunks: int) -> tuple[int, ...]:
-    """Layers of each stage.
+Held = tuple[tuple[int, ...], ...]
+"""Layers of each chunk of each stage."""
 
-    >>> stage_layers(22, 8, 3)
-    (2, 3, 3, 3, 3, 3, 3, 2)
-    >>> stage_layers(61, 8, 4)
-    (7, 8, 8, 8, 8, 8, 8, 6)
+
+def stage_layers(layers: int, stages: int, chunks: int) -> Held:
+    """Layers of each chunk of each stage.
+
+    >>> stage_layers(22, 8, 1)
+    ((3,), (3,), (3,), (3,), (3,), (3,), (2,), (2,))
+    >>> stage_layers(22, 4, 3)
+    ((1, 2, 2), (2, 2, 2), (2, 2, 2), (2, 2, 1))
+    >>> stage_layers(61, 8, 4)[-2:]
+    ((2, 2, 2, 1), (2, 2, 2, 0))
     """
     if layers % (stages * chunks) == 0:
-        return (layers // stages,) * stages
+        return ((layers // (stages * chunks),) * chunks,) * stages
     if stages > 1 and (layers + 2) % (stages * chunks) == 0:
-        each = (layers + 2) // stages
-        return (each - 1, *(each,) * (stages - 2), each - 1)
+        links = [(layers + 2) // (stages * chunks)] * stages * chunks
+        links[0], links[-1] = links[0] - 1, links[-1] - 1
+        return _by_stage(links, stages)
     if chunks == 1:
         each, more = divmod(layers, stages)
-        return tuple(each + (1 if stage < more else 0) for stage in range(stages))
-    return _whole_chunks(layers, stages, chunks)
+        return tuple((each + (1 if stage < more else 0),) for stage in range(stages))
+    return filled(layers, 0, stages, chunks)
 
 
-def held_layers(transformer: Transformer, stages: int, chunks: int, cut: Cut) -> tuple[int, ...]:
-    """Layers of each stage under a way to cut; by cost none is interleaved, and none stays empty."""
+def held_layers(transformer: Transformer, stages: int, chunks: int, cut: Cut) -> Held:
+    """Layers of each chunk under a way to cut; by cost none is interleaved, and none stays empty."""
     if cut == "by-cost" and chunks == 1 and min(held := _by_cost(transformer, stages)) > 0:
-        return held
+        return tuple((layers,) for layers in held)
     if transformer.mtp_layers:
         return filled(transformer.layers - transformer.mtp_layers, transformer.mtp_layers, stages, chunks)
     return stage_layers(transformer.layers, stages, chunks)
 
 
-def filled(layers: int, modules: int, stages: int, chunks: int) -> tuple[int, ...]:
-    """Layers of each stage where chunk after chunk is filled and the last one has `modules` besides.
+def filled(layers: int, modules: int, stages: int, chunks: int) -> Held:
+    """Layers of each chunk where one after another is filled and the last one has `modules` besides.
 
-    >>> filled(61, 1, 16, 1), filled(61, 1, 2, 8), filled(61, 1, 4, 4)
-    ((4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 2), (32, 30), (16, 16, 16, 14))
+    >>> filled(61, 1, 16, 1)[-2:], filled(61, 1, 4, 4)[-1], filled(61, 1, 2, 8)[-1]
+    (((4,), (2,)), (4, 4, 4, 2), (4, 4, 4, 4, 4, 4, 4, 2))
     """
     each = -(-layers // (stages * chunks))
-    held = [0] * stages
-    for place in range(stages * chunks):
-        held[place % stages] += max(min(each, layers - each * place), 0)
-    return (*held[:-1], held[-1] + modules)
+    links = [max(min(each, layers - each * place), 0) for place in range(stages * chunks)]
+    links[-1] += modules
+    return _by_stage(links, stages)
+
+
+def _by_stage(links: list[int], stages: int) -> Held:
+    """Links of the chain by the stage that holds them: chunk c of stage i is link c p + i."""
+    return tuple(tuple(links[stage::stages]) for stage in range(stages))
 
 
 def _by_cost(transformer: Transformer, stages: int) -> tuple[int, ...]:
@@ -93,21 +104,6 @@ def _by_cost(transformer: Transformer, stages: int) -> tuple[int, ...]:
     return tuple(held)
 
 
-def _whole_chunks(layers: int, stages: int, chunks: int) -> tuple[int, ...]:
-    """The largest stage of whole chunks; what is too much is taken from the ends inward, last first."""
-    most = chunks * -(-layers // (stages * chunks))
-    held = [most] * stages
-    excess = most * stages - layers
-    for depth in range((stages + 1) // 2):
-        pair = (stages - 1 - depth, depth)
-        while excess and any(held[stage] > 1 for stage in pair):
-            for stage in pair:
-                if excess and held[stage] > 1:
-                    held[stage] -= 1
-                    excess -= 1
-    return tuple(held)
-
-
 def whole_share(record: Record) -> float | None:
     """Share of layers that `selective` recomputes whole, None where it means the operator rule."""
     if "layer ac" in record.notes:
@@ -124,11 +120,11 @@ def stages_of(
     record: Record,
     recompute: str,
     stack: Stack,
-    held: tuple[int, ...],
+    held: Held,
     offload: bool,
     modules: tuple[Module, ...] = (),
 ) -> tuple[Stage, ...]:
-    """The stages of a row whose stages hold `held` layers."""
+    """The stages of a row whose stages hold chunks of `held` layers."""
     partly = stack.backend == "fsdp" or _PARTLY.search(record.notes)
     share = whole_share(record) if recompute == "selective" and partly else None
     known = bool(modules) or stack.selective_set in ("op", "op-eager", "core", "mla-up")
@@ -136,10 +132,11 @@ def stages_of(
     whole = 1.0 if recompute == "full" else share or 0.0
     return tuple(
         Stage(
-            layers=layers,
-            recompute_full_layers=round(whole * layers),
-            recompute_selective_layers=layers if by_op else 0,
-            offloaded_layers=layers if offload else 0,
+            layers=sum(chunks),
+            recompute_full_layers=round(whole * sum(chunks)),
+            recompute_selective_layers=sum(chunks) if by_op else 0,
+            offloaded_layers=sum(chunks) if offload else 0,
+            chunk_layers=chunks if len(set(chunks)) > 1 else None,
         )
-        for layers in held
+        for chunks in held
     )

@@ -13,6 +13,7 @@ from ..costs.columns import Bools, Ints, Strategies
 from ..costs.host import host_share_bytes, stage_block
 from ..costs.layout import Layout
 from ..costs.ledger import is_communication
+from ..costs.schedule import Rounds
 from ..costs.terms import Term
 from ..inputs.record import dataclass
 from ..models.backend import backend
@@ -97,6 +98,12 @@ class Coefficients:
         return self._spread(self._shared[0].unspread)
 
     @cached_property
+    def ends(self) -> dict[str, Ints]:
+        """Nanoseconds of embedding and head for one micro-batch, whole on their links."""
+        whole = self._sum(self._shared[0].unspread).stage
+        return {piece: whole[piece] for piece in ("first", "last")}
+
+    @cached_property
     def tail(self) -> Sum:
         """Nanoseconds of a stage once a step."""
         return self._sum(self._shared[0].tail)
@@ -159,7 +166,7 @@ class Coefficients:
     def under(self, request: Request) -> Coefficients:
         """These coefficients under the limits of another request for the same job on the same cluster."""
         found = Coefficients(request, self.strategies, of_work=self.of_work)
-        for name in ("chunk", "tail", "host", "memory", "binding"):
+        for name in ("chunk", "ends", "tail", "host", "memory", "binding"):
             if name in self.__dict__:
                 found.__dict__[name] = self.__dict__[name]
         return found
@@ -176,6 +183,15 @@ class Coefficients:
             np.asarray(v).tobytes() for v in (*values, *(a[row] for a in shape), self.in_flight[row, :stages])
         )
 
+    def rounds(self, rows: Ints, longest: Ints, first: Ints, last: Ints) -> Rounds:
+        """What the rounds of plans of some rows wait for.
+
+        `longest` chunks (plans, stages) have neither embedding nor head; `first` and `last` are those of the
+        links on which these stand.
+        """
+        ends = np.stack([first + self.ends["first"][rows], last + self.ends["last"][rows]])
+        return Rounds(self.strategies.virtual_pipeline[rows], longest, ends)
+
     def take(self, rows: Bools | Ints) -> Coefficients:
         """Coefficients of some rows; sums that are known are not added up again."""
         known = self.of_work
@@ -184,6 +200,8 @@ class Coefficients:
         for name in ("chunk", "tail", "host"):
             if name in self.__dict__:
                 found.__dict__[name] = self.__dict__[name].take(rows)
+        if "ends" in self.__dict__:
+            found.__dict__["ends"] = {piece: value[rows] for piece, value in self.ends.items()}
         if "memory" in self.__dict__:
             found.__dict__["memory"] = {moment: total.take(rows) for moment, total in self.memory.items()}
         return found

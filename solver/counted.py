@@ -84,6 +84,8 @@ class Counted:
         Host memory is asked for the heaviest stage on every place of a node.
         """
         every = np.arange(len(tau))
+        if not len(every):
+            return tau
         most, held = self._everywhere(every, tau)
         layers = _levelled(most, self.layers)
         whole = (layers.sum(axis=1) == self.layers) & ((layers >= 1) | ~held).all(axis=1)
@@ -96,7 +98,10 @@ class Counted:
         tail = self._fixed(c.tail.stage, rows, index, True) + c.tail.stage["layer"][rows] * stage
         host = self._fixed(c.host.stage, rows, index, True) + c.host.stage["layer"][rows] * stage
         whole &= host_holds(c, rows, np.where(held, host, 0).max(axis=1, initial=0))
-        found = (c.passes[rows] - 1) * np.where(held, busy, 0).max(axis=1, initial=0)
+        longest = np.where(held, busy - self._fixed(c.chunk.stage, rows, index, True), 0)
+        longest = np.where(held, longest + c.chunk.stage["fixed"][rows][:, None], 0)
+        rounds = c.rounds(rows, longest, longest[:, 0], longest[every, self.stages - 1])
+        found = (c.passes[rows] - 1) * rounds.pace(np.where(held, busy, 0).max(axis=1, initial=0))
         found = found + np.where(held, busy, 0).sum(axis=1) + np.where(held, tail, 0).max(axis=1, initial=0)
         return np.where(whole, found, NEVER)
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..costs.book import Sum
 from ..costs.columns import Bools, Ints
+from ..costs.schedule import Rounds
 from ..inputs.record import dataclass
 from ..models.backend import backend
 from ..models.strategy import BACKENDS
@@ -122,6 +123,13 @@ class Even:
         found: Ints = np.where(recompute_all(c, word)[:, None], self.layers, np.minimum(most, self.layers))
         return found
 
+    def rounds(self, busy: Ints) -> Rounds:
+        """What the rounds of chunks of `busy` ns wait for."""
+        c = self.coefficients
+        spread, fixed = self.ends(c.chunk.stage), c.chunk.stage["fixed"][:, None]
+        longest = np.where(self.held, busy - spread + fixed, 0)
+        return c.rounds(np.arange(len(busy)), longest, longest[:, 0], longest[:, 3])
+
     def step(self, word: str) -> Ints:
         """Step of each row with one word of recompute, `NEVER` where it does not fit."""
         c = self.coefficients
@@ -136,9 +144,10 @@ class Even:
         busy = busy + c.chunk.stage["offloaded"][:, :1] * stage
         if word != "none":
             busy = busy + again * c.chunk.stage[word][:, :1]
-        after = np.where(self.held, self.value(c.tail.stage, stage), 0).max(axis=1)
         most = np.where(self.held, busy, 0).max(axis=1)
-        total = (c.passes - 1) * most + (busy * self.times).sum(axis=1) + after
+        pace = self.rounds(busy).pace(most)
+        after = np.where(self.held, self.value(c.tail.stage, stage), 0).max(axis=1)
+        total = (c.passes - 1) * pace + (busy * self.times).sum(axis=1) + after
         return np.where(fits, total, NEVER)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from .engine import cp_model, new_model, new_solver
 from .frontier import Frontier, frontier, pooled, row_bound
 from .options import Mode, RowOptions
 from .stage_limits import SHARES
-from .table import SHOWN_CHUNK, SHOWN_TAIL
+from .table import END, LONGEST, SHOWN_CHUNK, SHOWN_TAIL
 
 if TYPE_CHECKING:
     from ortools.sat.python.cp_model import CpModel, IntVar
@@ -113,22 +114,38 @@ class Leaf:
             self.model.add(cards * sum(shared) <= self.options.host_capacity_kib)
 
     def _objective(self) -> Any:
-        """(m v - 1) max U + sum U + max tail, at most the limit."""
+        """(m v - 1) pace + sum U + max tail, at most the limit; the pace is the slowest stage's at least."""
         model, passes = self.model, self.options.passes
         tops = [
             [int(max(t[s][:, i].max() for t in self.options.tables)) for s in self._stages()] for i in (5, 6)
         ]
-        if passes * max(tops[0]) + sum(tops[0]) + max(tops[1]) >= LARGEST:
+        if 2 * passes * max(tops[0]) + sum(tops[0]) + max(tops[1]) >= LARGEST:
             raise OverflowError("a leaf's objective exceeds 2^62 ns")
-        self.bottleneck = model.new_int_var(0, max(tops[0]), "bottleneck")
+        self.bottleneck = model.new_int_var(0, max(tops[0]) + self._top(END), "bottleneck")
         self.tail = model.new_int_var(0, max(tops[1]), "tail")
         for stage in self._stages():
             model.add(self.bottleneck >= self.column(stage, 5))
             model.add(self.tail >= self.column(stage, 6))
         total = sum(self.column(stage, 5) for stage in self._stages())
+        self._rounds()
         objective = (passes - 1) * self.bottleneck + total + self.tail
         model.add(objective <= self.limit_ns)
         return objective
+
+    def _top(self, index: int) -> int:
+        """The largest value of a column of the option tables."""
+        return max(int(t[s][:, index].max()) for t in self.options.tables for s in self._stages())
+
+    def _rounds(self) -> None:
+        """The pace of chunks: one round in v waits for a link of an end that is longer than others."""
+        chunks, stages = self.options.chunks, list(self._stages())
+        if chunks == 1:
+            return
+        common = self.model.new_int_var(0, self._top(LONGEST), "common")
+        for stage in stages:
+            self.model.add(common >= self.column(stage, LONGEST))
+        for stage in (stages[0], stages[-1]):
+            self.model.add(chunks * self.bottleneck >= (chunks - 1) * common + self.column(stage, END))
 
     def _communication(self) -> None:
         """Communication that shows on the slowest stage and in the longest tail: a share of the step at most.
@@ -139,13 +156,13 @@ class Leaf:
         if share is None:
             return
         shown = [
-            self._of_largest(self.bottleneck, 5, SHOWN_CHUNK),
-            self._of_largest(self.tail, 6, SHOWN_TAIL),
+            self._of_largest(5, SHOWN_CHUNK),
+            self._of_largest(6, SHOWN_TAIL),
         ]
         self.model.add(SHARES * (self.options.passes * shown[0] + shown[1]) <= share * self.objective)
 
-    def _of_largest(self, most: Any, index: int, wanted: int) -> Any:
-        """Column `wanted` of the first stage with the largest column `index`, which `most` equals."""
+    def _of_largest(self, index: int, wanted: int) -> Any:
+        """Column `wanted` of the first stage with the largest column `index`."""
         model, stages = self.model, self._stages()
         values = [self.column(stage, index) for stage in stages]
         largest = [model.new_bool_var(f"largest{index}_{stage}") for stage in stages]
@@ -154,7 +171,6 @@ class Leaf:
         found = model.new_int_var(0, max(top, 0), f"shown{index}")
         for stage, is_largest in zip(stages, largest, strict=True):
             model.add(found == self.column(stage, wanted)).only_enforce_if(is_largest)
-            model.add(most == values[stage]).only_enforce_if(is_largest)
             for other in stages:
                 if other != stage:
                     model.add(values[stage] >= values[other] + (other < stage)).only_enforce_if(is_largest)
@@ -238,10 +254,17 @@ class Leaf:
             for stage, table in enumerate(tables):
                 chosen = [i for i, pick in enumerate(self.uses[k][stage]) if solver.boolean_value(pick)]
                 stages.append(tuple(int(value) for value in table[chosen[0]]))
-            chunks = [stage[5] for stage in stages]
-            total = (self.options.passes - 1) * max(chunks) + sum(chunks) + max(s[6] for s in stages)
+            total = step_of(stages, self.options.passes, self.options.chunks)
             return LeafPlan(total, self.options.modes[k], tuple(stages))
         raise AssertionError("a solved leaf has a mode")
+
+
+def step_of(stages: Sequence[Sequence[int]], passes: int, chunks: int) -> int:
+    """The step of stages that take these options."""
+    each = [stage[5] for stage in stages]
+    common = max(stage[LONGEST] for stage in stages)
+    waits = max(-(-max(stage[END] - common, 0) // chunks) for stage in stages)
+    return (passes - 1) * max(*each, common + waits) + sum(each) + max(stage[6] for stage in stages)
 
 
 def single_stage(options: RowOptions, limit_ns: int) -> LeafResult:

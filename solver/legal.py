@@ -8,6 +8,7 @@ from math import prod
 from ..costs.columns import Strategies
 from ..models import Strategy, Transformer, divisors
 from ..models.backend import Backend, backend
+from ..models.chunks import chunks_of, uneven_chunks
 from ..models.context import Exchange
 from ..models.divisors import ALIGNED, EIGHT_BIT, RING, divisors_of, misaligned
 from ..models.overlap import TENSOR_KNOB
@@ -133,7 +134,8 @@ def _shape(request: Request, known: Backend, strategy: Strategy) -> Iterator[Bre
     if reason:
         yield Breach(rule="context_parallel_kind", reason=reason, origin=model.name)
     yield from _experts(model, strategy)
-    if model.layers < strategy.pipeline_parallel * strategy.virtual_pipeline:
+    told = any(stage.chunk_layers is not None for stage in strategy.stages)
+    if model.layers < strategy.pipeline_parallel * strategy.virtual_pipeline and not told:
         reason = f"{model.layers} layers cannot fill every chunk of every stage"
         yield Breach(rule="pipeline_parallel", reason=reason, origin=model.name)
     yield from _eight_bit(request, strategy)
@@ -258,8 +260,8 @@ def _stages(known: Backend, strategy: Strategy) -> Iterator[Breach]:
         yield Breach(rule="recompute", reason=reason, origin=origin)
     if known.recompute_freedom == "same":
         yield from _same(known, strategy)
-    if any(s.layers % strategy.virtual_pipeline for s in strategy.stages):
-        reason = "a stage holds virtual_pipeline equal chunks"
+    if uneven_chunks(strategy) and known.layers_freedom == "even":
+        reason = f"{known.name} gives every stage equal chunks"
         yield Breach(rule="virtual_pipeline", reason=reason, origin=origin)
     whole = all(s.offloaded_layers in (0, s.layers) for s in strategy.stages)
     if known.offload_freedom == "all" and not whole:
@@ -270,10 +272,10 @@ def _stages(known: Backend, strategy: Strategy) -> Iterator[Breach]:
 def _same(known: Backend, strategy: Strategy) -> Iterator[Breach]:
     """One number of recomputed layers for every chunk; selective recompute for all layers or none."""
     origin = f"backend {known.name}"
-    counts = [(s.recompute_full_layers, s.layers) for s in strategy.stages]
-    number = max(full for full, _ in counts)
-    if any(full != min(number, layers) for full, layers in counts):
-        reason = f"{known.name} recomputes the same number of layers on every stage"
+    chunks = [chunk for stage in chunks_of(strategy) for chunk in stage]
+    number = max(chunk.full for chunk in chunks)
+    if any(chunk.full != min(number, chunk.layers) for chunk in chunks):
+        reason = f"{known.name} recomputes the same number of layers of every chunk"
         yield Breach(rule="recompute_full_layers", reason=reason, origin=origin)
     some = [s.recompute_selective_layers for s in strategy.stages]
     if any(some) and any(s.recompute_selective_layers != s.layers for s in strategy.stages):

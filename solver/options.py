@@ -53,6 +53,8 @@ class RowOptions:
     """For each mode, where communication is limited: (slowest chunk, step) that no plan of it beats, ns."""
     comm_share: int | None = None
     """Ten-thousandths of the step that shown communication may take."""
+    chunks: int = 1
+    """Chunks of a stage whose rounds wait for one another."""
 
 
 def undominated(table: Ints) -> Ints:
@@ -61,7 +63,7 @@ def undominated(table: Ints) -> Ints:
     Tail and host depend on the layers offloaded alone, so of each such number the shortest chunk (then
     most spare memory, then least recompute) stays; among these a walk by (tail, host) drops the rest.
     """
-    start, layers, full, selective, offloaded, chunk, _, _, spare = table.T
+    start, layers, full, selective, offloaded, chunk, _, _, spare = table.T[:9]
     order = np.lexsort((full, full + selective, -spare, chunk, offloaded, layers, start))
     sorted_table = table[order]
     keys = sorted_table[:, [0, 1, 4]]
@@ -74,7 +76,7 @@ def undominated(table: Ints) -> Ints:
 
 def _walked(table: Ints) -> Ints:
     """Options with several numbers of offloaded layers: those not beaten in tail, host and chunk."""
-    start, layers, _, _, offloaded, chunk, tail, host, _ = table.T
+    start, layers, _, _, offloaded, chunk, tail, host = table.T[:8]
     ordered = table[np.lexsort((offloaded, chunk, host, tail, layers, start))]
     kept: list[int] = []
     seen: dict[tuple[int, int], list[tuple[int, int]]] = {}
@@ -113,7 +115,8 @@ def row_options(
     modes, tables = zip(*found, strict=True)
     floors = () if share is None else tuple(_shown_floor(table, each) for each in tables)
     capacity = host_capacity_kib(coefficients.request) if offloads else 2**60
-    return RowOptions(modes, tables, passes, layers, contiguous, stages, cards, capacity, floors, share)
+    parts = (modes, tables, passes, layers, contiguous, stages, cards, capacity, floors, share)
+    return RowOptions(*parts, table.chunks)
 
 
 def _every(table: RowTable, limit_ns: int) -> Iterator[tuple[Mode, tuple[Ints, ...]]]:

@@ -13,12 +13,19 @@ from .cases import FULL, SELECTIVE
 from .coefficients import Coefficients, allowed_recompute, capacity_kib
 from .stage_limits import comm_share
 
-FIELDS = ("start", "layers", "full", "selective", "offloaded", "chunk_ns", "tail_ns", "host_kib", "spare_kib")
+FIELDS = (
+    "start", "layers", "full", "selective", "offloaded", "chunk_ns", "tail_ns", "host_kib", "spare_kib",
+    "longest_ns", "end_ns",
+)  # fmt: skip
 """Columns of an option: chunk-layers from `start` on; layers offloaded over the stage; costs.
+
+`longest_ns` is the longest chunk without embedding and head, `end_ns` the link that one of these stands on, 0
+on inner stages.
 
 Where the share of communication is limited two more: ns of it that show in `chunk_ns` and in `tail_ns`.
 """
 
+LONGEST, END = (FIELDS.index(name) for name in ("longest_ns", "end_ns"))
 SHOWN_CHUNK, SHOWN_TAIL = len(FIELDS), len(FIELDS) + 1
 
 
@@ -139,11 +146,24 @@ class RowTable:
         place, kept = np.nonzero(some & (spare >= 0) & self._carried(stages, weighed))
         sums = [(weighed.chunk, c.chunk), (weighed.tail, c.tail), (weighed.host, c.host)]
         parts = [values[kept] + self._ends(total.stage, stages)[place] for values, total in sums]
-        columns = [weighed.picks[kept], *parts, spare[place, kept]]
+        columns = [
+            weighed.picks[kept],
+            *parts,
+            spare[place, kept],
+            *self._rounds(stages, weighed, kept, place),
+        ]
         if weighed.shown is not None:
             shown = zip(weighed.shown, c.communication, strict=True)
             columns += [values[kept] + self._ends(total.stage, stages)[place] for values, total in shown]
         return np.split(np.column_stack(columns), np.searchsorted(place, np.arange(1, len(stages))))
+
+    def _rounds(self, stages: Ints, weighed: Weighed, kept: Ints, place: Ints) -> tuple[Ints, Ints]:
+        """The longest chunk of options, and the link of those that stand at an end of the chain."""
+        c, row = self.coefficients, self.row
+        longest = weighed.chunk[kept] + int(c.chunk.stage["fixed"][row])
+        first, last = stages[place] == 0, stages[place] == self.stages - 1
+        whole = first * int(c.ends["first"][row]) + last * int(c.ends["last"][row])
+        return longest, np.where(first | last, longest + whole, 0)
 
     def _carried(self, stages: Ints, weighed: Weighed) -> Bools:
         """Picks whose traffic the uplinks of a machine may carry, (stages, picks) or all."""

@@ -165,7 +165,13 @@ def _with_word(
     if word != "none":
         busy = busy + again * chunk[word][rows].max(axis=1)[:, None]
     after = _stage_values(tail, even, v) + tail["offloaded"][rows] @ even.counts.T * v
-    total = step(busy, after, np.ones_like(busy, dtype=np.bool_), coefficients.passes[rows]).total
+    ends = np.zeros_like(busy)
+    ends[:, 0] += chunk["first"][rows]
+    ends[:, -1] += chunk["last"][rows]
+    longest = busy - ends
+    rounds = coefficients.rounds(rows, longest, longest[:, 0], longest[:, -1])
+    held = np.ones_like(busy, dtype=np.bool_)
+    total = step(busy, after, held, coefficients.passes[rows], None, rounds).total
     return np.where(fits, total, NEVER)
 
 

@@ -281,19 +281,20 @@ def test_part_of_a_machine_is_part_of_a_machine() -> None:
 def test_stages_hold_all_layers(layers: int, stages: int, chunks: int) -> None:
     """Whatever the division, every stage has a layer and none is lost."""
     held = stage_layers(layers, stages, chunks)
+    each = [sum(sizes) for sizes in held]
 
-    assert sum(held) == layers and len(held) == stages and min(held) >= 1
-    assert max(held) % chunks == 0
+    assert sum(each) == layers and len(held) == stages and min(each) >= 1
+    assert {len(sizes) for sizes in held} == {chunks} and max(each) % chunks == 0
 
 
 def test_selective_means_what_the_source_means_by_it() -> None:
     """Layer AC is every second layer whole, every n-th block a share from HFU over MFU, else operators."""
     eager = stack("fsdp-eager-2023")
-    layer = stages_of(record(notes="selective layer AC"), "selective", eager, (80,), False)[0]
+    layer = stages_of(record(notes="selective layer AC"), "selective", eager, ((80,),), False)[0]
     share = stages_of(
-        record(notes="HFU 60%; every n-th block", mfu_pct="50"), "selective", eager, (40,), False
+        record(notes="HFU 60%; every n-th block", mfu_pct="50"), "selective", eager, ((40,),), False
     )[0]
-    operators = stages_of(record(notes="per-op"), "selective", eager, (40,), False)[0]
+    operators = stages_of(record(notes="per-op"), "selective", eager, ((40,),), False)[0]
 
     assert (layer.recompute_full_layers, layer.recompute_selective_layers) == (40, 0)
     assert share.recompute_full_layers == 24

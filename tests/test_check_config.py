@@ -18,6 +18,7 @@ from shardwise.launch.documents.document import document_of
 from shardwise.launch.patch import patch
 from shardwise.launch.read import read_config
 from shardwise.models import Strategy, Training, Transformer
+from shardwise.models.chunks import sizes_of
 from shardwise.plans import Plan, Request
 
 REQUEST = Request(
@@ -153,6 +154,48 @@ def test_uneven_ends_of_megatron_are_read(tmp_path: Path) -> None:
     found = read(tmp_path, run_sh=text)
 
     assert [s.layers for s in found.stages] == [6, 9, 9, 8]
+
+
+@pytest.mark.parametrize(
+    ("cut", "sizes"),
+    [
+        ("--account-for-embedding-in-pipeline-split --account-for-loss-in-pipeline-split "
+         "--num-layers-per-virtual-pipeline-stage 1", None),
+        ("--pipeline-model-parallel-layout 'Et*3|t*6|(t*4|)*5t*3L'", [(3, 4), (6, 4), (4, 4), (4, 3)]),
+        ("--num-virtual-stages-per-pipeline-rank 2", [(4, 4)] * 4),
+    ],
+)  # fmt: skip
+def test_chunks_of_several_lengths_are_read(
+    tmp_path: Path, cut: str, sizes: list[tuple[int, int]] | None
+) -> None:
+    """A layout's chunks go round the stages; 34 layers, embedding and loss among them, fill no four."""
+    text = "torchrun --nproc_per_node 8 --nnodes 2 pretrain_gpt.py --bf16 --pipeline-model-parallel-size 4 "
+    text += f"{cut}\n"
+    if sizes is None:
+        with pytest.raises(InputError, match="34 layers make no 4 stages"):
+            read(tmp_path, run_sh=text)
+        return
+    found = read(tmp_path, run_sh=text)
+
+    assert [sizes_of(stage, found.virtual_pipeline) for stage in found.stages] == sizes
+
+
+def test_ends_that_take_the_place_of_a_layer_are_read(tmp_path: Path) -> None:
+    """Llama-3.1 405B over 8 x 8: with embedding and loss among 126 layers every chunk would hold two."""
+    request = Request(
+        model="llama-3.1-405b",
+        cluster=Cluster.preset("dgx-h100", nodes=8),
+        training=Training(global_batch_size=8, sequence_length=8192),
+    )
+    text = "torchrun --nproc_per_node 8 --nnodes 8 pretrain_gpt.py --bf16 --pipeline-model-parallel-size 8 "
+    text += "--tensor-model-parallel-size 8 --sequence-parallel --num-virtual-stages-per-pipeline-rank 8 "
+    text += "--account-for-embedding-in-pipeline-split --account-for-loss-in-pipeline-split\n"
+    (tmp_path / "run.sh").write_text(text, encoding="utf-8")
+    found = read_config(documents([str(tmp_path / "run.sh")]), request).strategy
+
+    first, *inner, last = found.stages
+    assert first.chunk_layers == (1, *[2] * 7) and last.chunk_layers == (*[2] * 7, 1)
+    assert {(stage.layers, stage.chunk_layers) for stage in inner} == {(16, None)}
 
 
 def test_a_torchtitan_file_is_read(tmp_path: Path) -> None:

@@ -112,7 +112,10 @@ def costs(rng: Random, kind: Shape) -> Costs:
         stay = Affine(fixed, first, last, held, zeros, zeros, freed(held) if kind.host else zeros)
         moments.append(Moment(stay, Affine(0, entry, 0, saved, freed(saved), freed(saved), zeros)))
     silent = Affine(0, 0, 0, zeros, zeros, zeros, zeros)
-    return Costs(chunk, tail, host, silent, silent, silent, silent, tuple(moments))
+    whole = [
+        kind.chunks * end - rng.randint(0, min(kind.chunks - 1, end)) for end in (chunk.first, chunk.last)
+    ]
+    return Costs(chunk, tail, host, silent, silent, silent, silent, tuple(moments), *whole)
 
 
 def row_of(kind: Shape, data: int) -> Row:
@@ -177,6 +180,7 @@ def invented(seed: int) -> Invented:
     moments = zip(MOMENTS, made.moments, strict=True)
     known.__dict__.update(
         chunk=known._sum(terms(made.chunk, "chunk")),
+        ends={"first": np.array([made.whole_first]), "last": np.array([made.whole_last])},
         tail=known._sum(terms(made.tail, "stage")),
         host=known._sum(terms(made.host, "stage")),
         memory={name: known._sum(terms(m.stay, "stage") + terms(m.flight, "flight")) for name, m in moments},

@@ -14,10 +14,11 @@ from plans_by_hand import megatron, plan, stage, tiny
 from pydantic import BaseModel
 
 from shardwise.launch import emit
-from shardwise.launch.megatron.layout import chunks, layers_of, layout
+from shardwise.launch.megatron.layout import layers_of, layout, modules_of
 from shardwise.launch.megatron.schema import MegatronArgs
 from shardwise.launch.megatron.write import arguments, words
 from shardwise.models import Stage, Strategy, Transformer
+from shardwise.models.chunks import in_order
 
 DATA = Path(__file__).parent / "data" / "launch"
 KNOWN = json.loads((DATA / "megatron_flags.json").read_text(encoding="utf-8"))["arguments"]
@@ -107,7 +108,7 @@ def test_a_layout_reads_back(sizes: list[int]) -> None:
         "Et|t",
         "t|EtL",
         "Et|(t|tL",
-        "Etm|L",
+        "Emt|L",
         "Em|tmL",
         "EtmLm",
         "EtL|E",
@@ -125,8 +126,20 @@ def test_no_other_word_is_a_layout(text: str) -> None:
 def test_chunks_go_round_the_stages() -> None:
     """Under interleaving the first chunk of every stage comes before the second of any."""
     strategy = megatron(1, 1, virtual_pipeline=2, stages=(Stage(layers=2), Stage(layers=6)))
+    uneven = megatron(
+        1, 1, virtual_pipeline=2, stages=(Stage(layers=3), Stage(layers=2, chunk_layers=(2, 0)))
+    )
 
-    assert chunks(strategy) == [1, 3, 1, 3]
+    assert layout(in_order(strategy)) == "Et|t*3|t|t*3L"
+    assert layout(in_order(uneven)) == "Et*2|t*2|t|L"
+
+
+def test_published_layouts_read_as_their_authors_say() -> None:
+    """DeepSeek-V3 over 16 stages of two chunks: the module and the loss each have a chunk of their own."""
+    sizes = layers_of("Et*3|(tt|)*29,m|L")
+
+    assert sizes == [3, *[2] * 29, 1, 0] and modules_of("Et*3|(tt|)*29,m|L") == 1
+    assert layout(sizes, 1) == "Et*3|(t*2|)*29m|L"
 
 
 def test_equal_stages_need_no_layout(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from ..documents import Document
 from .arguments import wrong_values
 from .finding import Finding, at
 from .keys import facts
+from .layout import layout_findings
 
 SIMILAR = 0.9
 """How alike a name and a known one are where it is a slip (difflib's ratio)."""
@@ -111,7 +112,8 @@ def _divided(bundle: Bundle, document: Document) -> Iterator[Finding]:
 
 
 def _stages(bundle: Bundle, document: Document, stages: int) -> Iterator[Finding]:
-    layers = _number(bundle, "num_layers")
+    layers, modules = _number(bundle, "num_layers"), _number(bundle, "mtp_num_layers", 0) or 0
+    yield from layout_findings(bundle, document, stages, layers, modules)
     spelt = any(
         bundle.argument(name) is not None
         for name in (
@@ -202,19 +204,6 @@ def _together(bundle: Bundle, document: Document) -> Iterator[Finding]:
         message = "experts beside tensor parallel need sequence parallel"
         path = "arguments.tensor_model_parallel_size"
         yield at(document, path, "experts-without-sequence", message, "--sequence-parallel")
-    modules, layout = (
-        _number(bundle, "mtp_num_layers", 0) or 0,
-        bundle.argument("pipeline_model_parallel_layout"),
-    )
-    if (
-        modules
-        and _here(document, "pipeline_model_parallel_layout")
-        and layout
-        and "m" not in layout.value[0]
-    ):
-        message = f"the layout places none of the {modules} modules of --mtp-num-layers"
-        path = "arguments.pipeline_model_parallel_layout"
-        yield at(document, path, "modules-without-place", message, f"{'m' * modules}L at its end")
     said = document.values["arguments"].get("recompute_granularity", [])
     if said[:1] == ["full"] and bundle.argument("recompute_method") is None:
         message = "full recomputation without a method stops the run"

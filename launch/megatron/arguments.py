@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import groupby
 
+from ...models.chunks import in_order
 from ...models.mixers import Attention
 from ...models.strategy import Strategy
 from ...models.training import Training
@@ -11,7 +12,7 @@ from ...models.transformer import FeedForward, Transformer
 from ...plans.plan import Plan
 from .constants import latent_args, number_args, router_args
 from .families import known
-from .layout import chunks, layout, uneven
+from .layout import layout, uneven
 from .limits import DELAYED
 from .model_schema import AttentionArgs, ExpertArgs, ModelArgs
 from .recompute import all_whole, recomputed_modules, whole_layers
@@ -141,7 +142,7 @@ def parallel_args(plan: Plan) -> ParallelArgs:
     routed = any(kind.feed_forward.experts for kind in plan.request.model.kinds)
     interleaved = strategy.virtual_pipeline if strategy.virtual_pipeline > 1 else None
     modules = plan.request.model.mtp_layers
-    spelt = layout(chunks(strategy), modules) if uneven(strategy, modules) else None
+    spelt = layout(in_order(strategy), modules) if uneven(strategy, modules) else None
     sharded = strategy.zero_stage == 1
     return ParallelArgs(
         tensor_model_parallel_size=strategy.tensor_parallel,

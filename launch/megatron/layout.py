@@ -2,7 +2,8 @@
 
 Megatron-LM reads chunks from left to right, split by `|`: first the first chunk of every stage, then
 the second of every stage, and so on. `E` is the embedding, `t` a layer, `m` a module that predicts a
-further token, `L` head and loss; `x*n` repeats a letter, `(...)*n` a part
+further token, `L` head and loss; `x*n` repeats a letter, `(...)*n` a part. Chunks may be empty but for the
+embedding or the loss, and commas are for the eye
 (megatron/core/transformer/pipeline_parallel_layer_layout.py).
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 import re
 from itertools import groupby
 
+from ...models.chunks import in_order
 from ...models.strategy import Strategy
 
 _PART = re.compile(r"\(([^()]+)\)\*(\d+)|([^()]+)")
@@ -21,14 +23,8 @@ MOST_DIGITS = 4
 
 
 def uneven(strategy: Strategy, modules: int = 0) -> bool:
-    """Whether the layout must be spelt out: stages differ in layers, or the last has `modules` among them."""
-    return len({stage.layers for stage in strategy.stages}) > 1 or (modules > 0 and len(strategy.stages) > 1)
-
-
-def chunks(strategy: Strategy) -> list[int]:
-    """Layers of each chunk in the order of Megatron-LM."""
-    each = [stage.layers // strategy.virtual_pipeline for stage in strategy.stages]
-    return each * strategy.virtual_pipeline
+    """Whether the layout must be spelt out: chunks differ in layers, or the last has `modules` among them."""
+    return len(set(in_order(strategy))) > 1 or (modules > 0 and len(strategy.stages) > 1)
 
 
 def layout(sizes: list[int], modules: int = 0) -> str:
@@ -40,10 +36,18 @@ def layout(sizes: list[int], modules: int = 0) -> str:
     'Et*7|(t*8|)*3t*7L'
     >>> layout([1, 2]), layout([4, 4, 2], 1), layout([4, 1], 1)
     ('Et|t*2L', 'Et*4|t*4|tmL', 'Et*4|mL')
+
+    Modules stand together at the end of the chain, whichever chunks hold it:
+
+    >>> layout([3, *[2] * 29, 1, 0], 1)
+    'Et*3|(t*2|)*29m|L'
     """
-    words = [_run("t", size) for size in (*sizes[:-1], sizes[-1] - modules)]
-    words[0] = f"E{words[0]}"
-    words[-1] += f"{_run('m', modules)}L"
+    words, left = [], modules
+    for size in reversed(sizes):
+        words.append(_run("t", size - min(left, size)) + _run("m", min(left, size)))
+        left -= min(left, size)
+    words = [f"E{words[-1]}", *words[-2::-1]]
+    words[-1] += "L"
     text = ""
     for word, run in groupby(words[:-1]):
         times = len(list(run))
@@ -58,8 +62,8 @@ def _run(letter: str, times: int) -> str:
 def layers_of(text: str) -> list[int]:
     """Layers of each chunk of a layout, modules among them; ValueError where it is none of ours.
 
-    >>> layers_of("Et*7|(t*8|)*3t*7L"), layers_of("Et*4|(t*4|)*14tmL")[-1]
-    ([7, 8, 8, 8, 7], 2)
+    >>> layers_of("Et*7|(t*8|)*3t*7L"), layers_of("Et*4|(t*4|)*14tmL")[-1], layers_of("Ett|t||L")
+    ([7, 8, 8, 8, 7], 2, [2, 1, 0, 0])
     """
     return [sum(times for letter, times in chunk if letter in "tm") for chunk in _chunks(text)]
 
@@ -75,6 +79,7 @@ def modules_of(text: str) -> int:
 
 def _chunks(text: str) -> list[list[tuple[str, int]]]:
     """Letters of each chunk and how often each stands there."""
+    text = text.replace(",", "")
     pieces = list(_PART.finditer(text))
     if "".join(match[0] for match in pieces) != text:
         raise ValueError(f"{text!r} is no pipeline layout")
@@ -87,7 +92,7 @@ def _chunks(text: str) -> list[list[tuple[str, int]]]:
     outer = letters.count("E") == letters.count("L") == 1 and letters[0] == "E" and letters[-1] == "L"
     if plain != flat or not outer:
         raise ValueError(f"{text!r} is no pipeline layout from embedding E to loss L")
-    last = "".join(letter for letter, _ in found[-1]).removesuffix("L")
-    if letters.count("m") != len(last) - len(last.rstrip("m")):
-        raise ValueError(f"{text!r} is no pipeline layout with its modules (m) together before the loss L")
+    layers = "".join(letters).strip("EL")
+    if "m" in layers.rstrip("m"):
+        raise ValueError(f"{text!r} is no pipeline layout with its modules (m) behind all layers")
     return [[(letter, int(n or 1)) for letter, n in chunk] for chunk in found]

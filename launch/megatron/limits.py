@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...models.chunks import in_order, sizes_of
 from ...models.divisors import divisors
 from ...models.strategy import Strategy
 from ...models.training import Module
@@ -111,18 +112,28 @@ def _pipeline(strategy: Strategy, model: Transformer) -> Iterator[Objection]:
     steps = strategy.gradient_accumulation_steps
     if strategy.layers != model.layers:
         yield Objection("stages", strategy.layers, f"the stages must hold {model.layers} layers")
+    yield from _predictors(strategy, model)
     if chunks == 1:
         return
     if stages == 1:
         yield Objection("virtual_pipeline", chunks, "chunks are interleaved over two stages or more")
-    if any(stage.layers % chunks for stage in strategy.stages):
-        yield Objection("virtual_pipeline", chunks, "a stage holds this many equal chunks")
-    if len(model.kinds) > 1:
-        reason = "a stage holds layers from several depths then, and this model has several kinds"
-        yield Objection("virtual_pipeline", chunks, reason)
     if steps % stages:
         reason = f"the interleaved schedule takes micro-batches in groups of {stages}, one a stage"
         yield Objection("gradient_accumulation_steps", steps, reason)
+
+
+def _predictors(strategy: Strategy, model: Transformer) -> Iterator[Objection]:
+    """What predicts further tokens stands in one chunk, the last one of its stage."""
+    if model.mtp_layers == 0 or strategy.pipeline_parallel == 1:
+        return
+    sizes, stages = in_order(strategy), strategy.pipeline_parallel
+    ends = [sum(sizes[: link + 1]) for link in range(len(sizes))]
+    link = next(link for link, end in enumerate(ends) if end == model.layers)
+    if sizes[link] < model.mtp_layers or not len(sizes) - stages <= link:
+        reason = (
+            f"the {model.mtp_layers} modules that predict further tokens stand in the last chunk of a stage"
+        )
+        yield Objection("stages", sizes[link], reason)
 
 
 def _experts(strategy: Strategy, model: Transformer) -> Iterator[Objection]:
@@ -145,10 +156,10 @@ def _experts(strategy: Strategy, model: Transformer) -> Iterator[Objection]:
 
 
 def _recompute(strategy: Strategy) -> Iterator[Objection]:
-    number = whole_layers(strategy) * strategy.virtual_pipeline
+    number = whole_layers(strategy)
     for at, stage in enumerate(strategy.stages):
         full, partial = stage.recompute_full_layers, stage.recompute_selective_layers
-        if full != min(number, stage.layers):
+        if full != sum(min(number, size) for size in sizes_of(stage, strategy.virtual_pipeline)):
             reason = (
                 f"--recompute-num-layers is one number for each chunk of every stage, and stage {at} differs"
             )

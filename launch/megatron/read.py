@@ -5,13 +5,11 @@ from __future__ import annotations
 from math import prod
 from typing import Any, get_args
 
-from ...inputs import InputError
 from ...models.training import Module, Training
 from ...models.transformer import Transformer
-from ..bundle import Bundle, Given, whole
-from ..documents import Document
-from ..documents.script import spoken
-from .layout import layers_of, modules_of
+from ..bundle import Bundle, whole
+from .asked import Arguments
+from .chunks import Chunks, held_chunks
 from .recompute import recomputed_modules
 
 UNPRICED = {
@@ -43,82 +41,6 @@ KEYS = {
 """Fields of a strategy by the argument that states them."""
 
 
-class Arguments:
-    """All arguments of a bundle: flags of scripts, and the leaves of a YAML file."""
-
-    def __init__(self, bundle: Bundle) -> None:
-        self.bundle = bundle
-        file = bundle.of("megatron")
-        self.leaves: dict[str, Given] = {}
-        if file is not None and file.kind != "script":
-            self._flatten(file, file.values, "")
-
-    def _flatten(self, file: Document, table: dict[str, Any], path: str) -> None:
-        for key, value in table.items():
-            inner = f"{path}.{key}" if path else key
-            if isinstance(value, dict):
-                self._flatten(file, value, inner)
-            else:
-                self.leaves[key.replace("-", "_")] = Given([str(value)], file.where(inner))
-
-    def given(self, name: str) -> Given | None:
-        """The words behind an argument and their place."""
-        found = self.bundle.argument(name) or self.leaves.get(name)
-        return None if found and found.value and found.value[0] in ("None", "null") else found
-
-    def values(self, name: str) -> list[str]:
-        """The words of an argument that takes some; none where it is not there or comes from outside."""
-        found = self.given(name)
-        if found is not None and not found.value:
-            raise self.wrong(name, "needs a value: argparse stops there")
-        return [] if found is None else spoken(found.value)
-
-    def number(self, name: str, default: int | None = None) -> int | None:
-        """A whole number."""
-        words, found = self.values(name), self.given(name)
-        if found is None or not words:
-            return default
-        number = whole(words[0], name, found.where)
-        if number < 1:
-            raise InputError(name, number, found.where, "must be at least 1", legal=["1"])
-        return number
-
-    def count(self, name: str, default: int = 1) -> int:
-        """A whole number that has a default."""
-        return self.number(name, default) or default
-
-    def switch(self, name: str) -> bool:
-        """Whether a switch is set: as a flag, which takes no value, or as true in a YAML file."""
-        if self.bundle.argument(name) is None and name in self.leaves:
-            return self._truth(name)
-        found = self.given(name)
-        if found is not None and (words := spoken(found.value)):
-            raise self.wrong(name, f"is a switch and takes no value: argparse stops at {words[0][:40]!r}")
-        return found is not None
-
-    def _truth(self, name: str) -> bool:
-        found = self.given(name)
-        if found is not None and found.value[0] not in ("True", "False"):
-            raise self.wrong(name, "must be true or false", ("true", "false"))
-        return found is not None and found.value[0] == "True"
-
-    def asked(self, name: str) -> bool:
-        """Whether an argument is there, with any value that does not switch it off."""
-        found = self.given(name)
-        return found is not None and found.value[:1] != ["False"]
-
-    def word(self, name: str) -> str | None:
-        """The first word."""
-        return next(iter(self.values(name)), None)
-
-    def wrong(self, name: str, reason: str, legal: tuple[str, ...] = ()) -> InputError:
-        """The error of an argument."""
-        found = self.given(name)
-        value = " ".join(found.value[:3]) if found else "nothing"
-        origin = found.where if found else "arguments"
-        return InputError(f"--{name.replace('_', '-')}", value or "set", origin, reason, legal=legal)
-
-
 def fields(bundle: Bundle, model: Transformer, cards: int) -> dict[str, Any]:
     """Choices by their name in `Strategy`, for `model` on `cards` where no launcher says how many."""
     args = Arguments(bundle)
@@ -138,7 +60,7 @@ def fields(bundle: Bundle, model: Transformer, cards: int) -> dict[str, Any]:
     sharded = args.switch("use_distributed_optimizer")
     split = args.switch("sequence_parallel") and tensor > 1
     routed = any(kind.feed_forward.experts for kind in model.kinds)
-    layers, chunks = _layers(args, model, stages)
+    held = held_chunks(args, model, stages)
     found: dict[str, Any] = {
         "backend": "megatron",
         "data_parallel": ranks,
@@ -148,7 +70,7 @@ def fields(bundle: Bundle, model: Transformer, cards: int) -> dict[str, Any]:
         **_exchange(args, context),
         "expert_parallel": args.count("expert_model_parallel_size"),
         "expert_tensor_parallel": args.count("expert_tensor_parallel_size", tensor if routed else 1),
-        "virtual_pipeline": chunks,
+        "virtual_pipeline": len(held[0]),
         "zero_stage": int(sharded),
         "shard_group_size": ranks * context if sharded else 1,
         "reshard_after_forward": False,
@@ -156,7 +78,7 @@ def fields(bundle: Bundle, model: Transformer, cards: int) -> dict[str, Any]:
         "sequence_parallel": split,
         "micro_batch_size": micro,
         "rank_order": "tp-cp-pp-dp" if args.switch("use_tp_pp_dp_mapping") and stages > 1 else "tp-cp-dp-pp",
-        "stages": _stages(args, layers, chunks),
+        "stages": _stages(args, held),
         "offload_optimizer": _offload(args),
         **_precision(args),
     }
@@ -256,62 +178,27 @@ def job_fields(bundle: Bundle, model: Transformer, training: Training) -> dict[s
     return {"training.recompute_modules": said}
 
 
-def _layers(args: Arguments, model: Transformer, stages: int) -> tuple[list[int], int]:
-    """(layers of each stage, chunks of a stage)."""
-    spelt = args.word("pipeline_model_parallel_layout")
-    if spelt is not None:
-        return _spelt(args, spelt, stages, model.mtp_layers)
-    first, last = (args.number(f"decoder_{end}_pipeline_num_layers") for end in ("first", "last"))
-    ends, middle = (first or 0) + (last or 0), stages - (first is not None) - (last is not None)
-    layers = model.layers - model.mtp_layers
-    each, left = divmod(layers - ends, middle) if middle else (0, layers - ends)
-    if left or each < 0:
-        reason = f"{layers} layers make no {stages} stages: state a layout"
-        raise args.wrong("pipeline_model_parallel_size", reason)
-    sizes = [*[first] * (first is not None), *[each] * middle, *[last] * (last is not None)]
-    chunks = args.number("num_virtual_stages_per_pipeline_rank")
-    per_chunk = args.number("num_layers_per_virtual_pipeline_stage")
-    if chunks is None and per_chunk is not None:
-        chunks = each // per_chunk
-    held = [size or 0 for size in sizes]
-    return [*held[:-1], held[-1] + model.mtp_layers], chunks or 1
-
-
-def _spelt(args: Arguments, spelt: str, stages: int, trained: int) -> tuple[list[int], int]:
-    try:
-        sizes, modules = layers_of(spelt), modules_of(spelt)
-    except ValueError as error:
-        raise args.wrong("pipeline_model_parallel_layout", str(error)) from None
-    if modules != trained:
-        raise args.wrong(
-            "pipeline_model_parallel_layout", f"has {modules} modules (m), --mtp-num-layers {trained}"
-        )
-    chunks, left = divmod(len(sizes), stages)
-    if left or not chunks:
-        raise args.wrong("pipeline_model_parallel_layout", f"its chunks are no multiple of {stages} stages")
-    return [sum(sizes[stage::stages]) for stage in range(stages)], chunks
-
-
-def _stages(args: Arguments, layers: list[int], chunks: int) -> list[dict[str, int]]:
+def _stages(args: Arguments, held: Chunks) -> list[dict[str, Any]]:
     """Layers of each stage with those recomputed and offloaded."""
     granularity = args.word("recompute_granularity")
     if args.switch("recompute_activations"):
         granularity = "selective"
     if granularity not in (None, "full", "selective"):
         raise args.wrong("recompute_granularity", "is no granularity", ("full", "selective"))
-    number = args.count("recompute_num_layers") * chunks
+    number = args.count("recompute_num_layers")
     uniform = args.word("recompute_method") == "uniform"
     if granularity == "full" and args.word("recompute_method") not in ("uniform", "block"):
         raise args.wrong("recompute_method", "full recomputation needs a method", ("uniform", "block"))
-    offloaded = _offload(args) == "cpu"
+    offloaded, full = _offload(args) == "cpu", granularity == "full"
     return [
         {
-            "layers": held,
-            "recompute_full_layers": (held if uniform else min(number, held)) if granularity == "full" else 0,
-            "recompute_selective_layers": held if granularity == "selective" else 0,
-            "offloaded_layers": held if offloaded else 0,
+            "layers": sum(sizes),
+            "recompute_full_layers": sum(n if uniform else min(number, n) for n in sizes) if full else 0,
+            "recompute_selective_layers": sum(sizes) if granularity == "selective" else 0,
+            "offloaded_layers": sum(sizes) if offloaded else 0,
+            **({"chunk_layers": sizes} if len(set(sizes)) > 1 else {}),
         }
-        for held in layers
+        for sizes in held
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...models.chunks import chunks_of
 from ...models.strategy import Strategy
 from ...models.training import Module, Training
 from ...models.transformer import Transformer
@@ -12,8 +13,7 @@ def whole_layers(strategy: Strategy) -> int:
 
     Megatron-LM counts `--recompute-num-layers` for each chunk of an interleaved stage.
     """
-    most = max(stage.recompute_full_layers for stage in strategy.stages)
-    return -(-most // strategy.virtual_pipeline)
+    return max(chunk.full for stage in chunks_of(strategy) for chunk in stage)
 
 
 def all_whole(strategy: Strategy) -> bool:

@@ -26,6 +26,8 @@ class Weight(NamedTuple):
     shown_chunk_ns: int
     shown_tail_ns: int
     sent_bytes: int
+    longest_ns: int
+    end_ns: int
 
 
 def in_flight(row: Row, stage: int) -> int:
@@ -64,10 +66,20 @@ class Evaluator:
         if max(weight.peak_kib for weight in weights) > self.card_kib or not self._host_holds(weights):
             return None
         chunks = [weight.chunk_ns for weight in weights]
-        step = (self.passes - 1) * max(chunks) + sum(chunks) + max(weight.tail_ns for weight in weights)
+        step = (self.passes - 1) * self._pace(weights) + sum(chunks) + max(w.tail_ns for w in weights)
         if not self._talks_little(weights, step):
             return None
         return None if self.deadline_ns is not None and step > self.deadline_ns else step
+
+    def _pace(self, weights: Sequence[Weight]) -> int:
+        """Time between chunks: the slowest stage's, or that of the longest chunk of all rounds but one.
+
+        That one waits for the link with the embedding or that with the head.
+        """
+        common = max(weight.longest_ns for weight in weights)
+        waits = max(0, *(weight.end_ns - common for weight in weights))
+        common += -(-waits // self.row.virtual_pipeline)
+        return max(common, *(weight.chunk_ns for weight in weights))
 
     def _talks_little(self, weights: Sequence[Weight], step: int) -> bool:
         """Uplinks carry what each stage sends; communication shows for a small share of the step."""
@@ -99,6 +111,7 @@ class Evaluator:
             self._add(moment.stay, stage, held, v) + flight * self._add(moment.flight, stage, held, 1)
             for moment in costs.moments
         ]
+        bare = self._add(costs.chunk._replace(first=0, last=0), stage, held, 1)
         return Weight(
             max(peaks),
             self._add(costs.host, stage, held, v),
@@ -107,7 +120,14 @@ class Evaluator:
             self._add(costs.shown_chunk, stage, held, 1),
             self._add(costs.shown_tail, stage, held, v),
             self._sent(stage, held),
+            bare,
+            bare + self._whole(stage),
         )
+
+    def _whole(self, stage: int) -> int:
+        """Embedding and head that stand whole on a link of a stage."""
+        found = self.costs.whole_first if stage == 0 else 0
+        return found + (self.costs.whole_last if stage == self.row.pipeline_parallel - 1 else 0)
 
     def _sent(self, stage: int, held: Held) -> int:
         each = self._add(self.costs.sent_chunk, stage, held, 1)

@@ -38,7 +38,10 @@ class Moment(NamedTuple):
 
 
 class Costs(NamedTuple):
-    """What one row costs. Times in ns (`shown`: of communication), memory in KiB, `sent` in bytes."""
+    """What one row costs. Times in ns (`shown`: of communication), memory in KiB, `sent` in bytes.
+
+    `whole_first` and `whole_last` are the ns of embedding and head where they are not spread over chunks.
+    """
 
     chunk: Affine
     tail: Affine
@@ -48,6 +51,8 @@ class Costs(NamedTuple):
     sent_chunk: Affine
     sent_stage: Affine
     moments: tuple[Moment, ...]
+    whole_first: int
+    whole_last: int
 
 
 _Plain = list[tuple[str, dict[str, list[list[int]]]]]
@@ -61,7 +66,7 @@ def costs_of(request: Request, rows: Sequence[Row]) -> Iterator[Costs]:
     moments = [_plain(book.memory[moment], kinds) for moment in MOMENTS]
     chunk, tail, host = (_plain(terms, kinds) for terms in (book.chunk, book.tail, book.host))
     shown = [_plain([t for t in terms if "_comm" in t.name], kinds) for terms in (book.chunk, book.tail)]
-    sent = _plain(book.uplink, kinds)
+    sent, unspread = _plain(book.uplink, kinds), _plain(book.unspread, kinds)
     for row in range(len(rows)):
         yield Costs(
             _sum(chunk, row, kinds, "chunk"),
@@ -72,6 +77,7 @@ def costs_of(request: Request, rows: Sequence[Row]) -> Iterator[Costs]:
             _sum(sent, row, kinds, "chunk"),
             _sum(sent, row, kinds, "stage"),
             tuple(Moment(_sum(m, row, kinds, "stage"), _sum(m, row, kinds, "flight")) for m in moments),
+            *_sum(unspread, row, kinds, "chunk")[1:3],
         )
 
 
