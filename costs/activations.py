@@ -13,6 +13,7 @@ from ..models.training import Module
 from ..models.transformer import Block
 from .columns import Bools, Floats, Ints, code, distinct
 from .context import context_buffers
+from .law import law
 from .layout import Layout
 from .moments import PASSES, Alive
 from .needed import ALL_NEEDED, Needed
@@ -31,6 +32,11 @@ _WAITING = Note("what was run again, until the backward for weights", "arXiv 240
 _JOINED = Note(
     "6 T h / split a module: the embedding before its norm, and both hidden states joined",
     "Megatron Core, multi_token_prediction.py: inputs of enorm and eh_proj; that of hnorm is the head's",
+    "D",
+)
+_TRAVELLING = Note(
+    "5 x 2 T h / split of offloaded inputs",
+    "torchtune training/_activation_offloading.py and TRL: max_fwd_stash_size 5",
     "D",
 )
 _LIVE = Note(
@@ -120,7 +126,7 @@ def activation_terms(layout: Layout) -> list[Alive]:
     hidden = layout.hidden_bytes / layout.split_tokens
     kept = kib(
         layer=saved.plain,
-        full=np.minimum(saved.full - saved.plain, 0.0) * layout.run_again,
+        full=np.minimum(inputs_on_card(layout) - saved.plain, 0.0) * layout.run_again,
         selective=np.minimum(saved.selective - saved.plain, 0.0),
     )
     return [
@@ -128,11 +134,25 @@ def activation_terms(layout: Layout) -> list[Alive]:
         Alive(PASSES, _pipe_buffers(layout, 2.0 * hidden)),
         *(Alive(PASSES, term) for term in _waiting(layout, saved)),
         *_joined(layout),
+        *_travelling(layout, hidden),
         *_gathered_sequence(layout),
         Alive(("forward",), Term("embedding_output", "stage", _INPUT, kib(first=hidden))),
         Alive(("backward",), _live_layer(layout, saved)),
         Alive(("backward",), context_buffers(layout)),
     ]
+
+
+def inputs_on_card(layout: Layout) -> Floats:
+    """What a layer that is run again keeps on the card, (n, kinds): nothing where it is offloaded."""
+    return saved_of(layout).full * (0.0 if layout.training.offload_activations else 1.0)
+
+
+def _travelling(layout: Layout, hidden: Floats) -> list[Alive]:
+    """Offloaded inputs that are on their way to the host, or back."""
+    if not layout.training.offload_activations:
+        return []
+    size = law("offloaded_inputs_alive") * hidden
+    return [Alive(PASSES, Term("activations", "stage", _TRAVELLING, kib(fixed=size)))]
 
 
 def _joined(layout: Layout) -> list[Alive]:

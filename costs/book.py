@@ -25,7 +25,7 @@ from .layout import Layout
 from .logits import logits_terms
 from .moments import Alive, at_moments
 from .once_a_step import replica_term, step_raw_term, step_term
-from .optimizer import host_step_term, optimizer_term, parameter_copy_term
+from .optimizer import activation_copy_term, host_step_term, optimizer_term, parameter_copy_term
 from .products import memory_rate
 from .recipes import per_parameter
 from .reference import reference_memory, reference_time
@@ -142,6 +142,7 @@ class Book:
             units_term(layout, work),
             waits_term(layout),
             parameter_copy_term(layout, work),
+            activation_copy_term(layout, work),
             paired_term(layout, work),
             *reference_time(layout, work),
         ]

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..hardware import Node
 from ..models.optimizer import paged_bytes
+from .activations import saved_of
 from .columns import Bools, Ints
 from .held import Held
 from .law import law
@@ -15,6 +16,7 @@ from .terms import Note, Term, kib
 
 _HOST = Note("16 x 1.5 bytes a parameter", "DeepSpeed estimators; torch pins powers of two", "M")
 _FROZEN = Note("1.5 w N / d of frozen weights", "torch pins powers of two", "D")
+_INPUTS = Note("1.5 x 2 T h / split a layer and micro-batch in flight", "torch pins powers of two", "D")
 _PAGED = Note("paged_bytes N / d", "bitsandbytes paged optimizers, unified memory", "P")
 
 
@@ -23,6 +25,8 @@ def host_terms(layout: Layout) -> list[Term]:
     found = [_states(layout)]
     if len(layout.portions) > 1:
         found.append(_frozen(layout))
+    if layout.training.offload_activations:
+        found.append(_inputs(layout))
     if paged_bytes(layout.training.optimizer):
         found.append(_paged(layout))
     return found
@@ -49,6 +53,14 @@ def _frozen(layout: Layout) -> Term:
     found = weight_bytes(layout, layout.portions[1:]).scaled(away)
     pieces = kib(offloaded=found.layer, first=found.first, last=found.last)
     return Term("offloaded_frozen_weights", "stage", _FROZEN, pieces)
+
+
+def _inputs(layout: Layout) -> Term:
+    """Inputs of all layers, pinned, of the micro-batches that a stage has in flight at most."""
+    s = layout.strategies
+    flight = np.minimum(2 * s.pipeline_parallel - 1, s.gradient_accumulation_steps)
+    each = law("host_pinned_factor") * flight
+    return Term("offloaded_activations", "stage", _INPUTS, kib(layer=saved_of(layout).full * each[:, None]))
 
 
 def _paged(layout: Layout) -> Term:

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..hardware.catalogue import host
 from ..models.optimizer import step_share, step_traffic_bytes
+from .activations import saved_of
 from .columns import Floats
 from .held import Held
 from .kernels import LayerSeconds
@@ -13,6 +14,7 @@ from .law import law
 from .layout import Layout
 from .products import memory_rate
 from .recipes import per_parameter
+from .stacks import stack_has
 from .states import local_parameters, sharding, weight_bytes
 from .terms import Note, Term, ns
 from .traffic import passes
@@ -26,6 +28,13 @@ _HOST = Note(
 )
 _PARAMETERS = Note(
     "max(0.1 copy, copy - compute)", "pinned PCIe rates; FSDP2 copies in the prefetch", "A", "s"
+)
+
+_ACTIVATIONS = Note(
+    "max(0, copy - forward) + max(0, copy - backward), or 2 copies where they block",
+    "torchtune training/_activation_offloading.py (streams); torch.autograd.graph.save_on_cpu (blocks)",
+    "D",
+    "s",
 )
 
 
@@ -67,6 +76,21 @@ def host_step_term(layout: Layout) -> Term:
         _HOST,
         ns(offloaded=layer * each[:, None], first=first * each, last=last * each),
     )
+
+
+def activation_copy_term(layout: Layout, work: LayerSeconds) -> Term:
+    """Offloaded inputs of recomputed layers: out in the forward, back in the backward.
+
+    On a stream of their own what outlasts the layer's work shows, else all of it.
+    """
+    if not layout.training.offload_activations:
+        return Term("offload_exposed", "chunk", _ACTIVATIONS, {})
+    one = saved_of(layout).full / layout.cluster.node.host_link_bytes_per_s
+    again = work.backward + work.full
+    beside = np.maximum(one - work.forward, 0.0) + np.maximum(one - again, 0.0)
+    waits = stack_has(layout, "activation_copies", "blocking")[:, None]
+    shown = np.where(waits, 2.0 * one, beside) * layout.run_again
+    return Term("offload_exposed", "chunk", _ACTIVATIONS, ns(full=shown))
 
 
 def _copy_seconds(layout: Layout) -> Floats:

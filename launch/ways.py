@@ -25,6 +25,7 @@ CANNOT: dict[str, dict[str, str]] = {
         "reference_model": _TITAN,
         "master_weights": "the arguments are written for float32 shards",
         "sync_each_batch": "torchtitan reduces gradients after every micro-batch",
+        "offload_activations": "torchtitan keeps the inputs of recomputed layers on the card",
     },
 }
 """Fields of a job that a target cannot carry though its backend can, with the reason."""
@@ -47,7 +48,7 @@ def objections(plan: Plan, target: str) -> Iterator[Objection]:
 
 
 def notes(plan: Plan) -> Iterator[str]:
-    """Sentences for the README: adapters, frozen parts, packing, a reference model."""
+    """Sentences for the README: adapters, frozen parts, offloaded activations, packing, a reference model."""
     training = plan.request.training
     if training.way.adapts:
         yield from _adapters(plan)
@@ -60,6 +61,12 @@ def notes(plan: Plan) -> Iterator[str]:
         yield (
             f"Switch gradients off (`requires_grad_(False)`) for all but {100 * training.way.share:.0f} % of "
             "the parameters of each layer; the plan prices them in 16 bits, without gradients and states."
+        )
+    if training.offload_activations:
+        yield (
+            "Run forward and loss under `torch.autograd.graph.save_on_cpu(pin_memory=True)`, or under the "
+            "offloading context of TRL or torchtune, which copies beside the compute: inputs of recomputed "
+            "layers are priced in host memory."
         )
     yield from _data(training)
     if training.reference_model is not None:

@@ -105,6 +105,8 @@ class Backend(Listed):
     """It can leave gradients unreduced between micro-batches."""
     frees_gradients: bool
     """It can step inside the backward pass."""
+    offloads_activations: bool = False
+    """It can keep the inputs of recomputed layers in host memory."""
     names_recompute: bool = False
     """It can be told which modules of a layer selective recompute runs again."""
     trains_predictors: bool
@@ -200,6 +202,7 @@ class Backend(Listed):
             "master_weights": not training.master_weights and not self.without_master,
             "sync_each_batch": not training.sync_each_batch and not self.without_sync,
             "optimizer_in_backward": training.optimizer_in_backward and not self.frees_gradients,
+            "offload_activations": training.offload_activations and not self.offloads_activations,
             "recompute_modules": bool(training.recompute_modules) and not self.names_recompute,
             "mtp_layers": training.mtp_layers > 0 and not self.trains_predictors,
         }

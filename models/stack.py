@@ -94,6 +94,9 @@ class Stack(Listed):
     """Operands of the attention core: 8 where a recipe says ``fp8_dot_product_attention``."""
     balanced: bool = False
     """Whether the router is forced to balance, as benchmarks do."""
+    activation_copies: Literal["beside", "blocking"] = "blocking"
+    """Whether offloaded activations travel on a stream of their own or stop the compute (PyTorch's
+    ``save_on_cpu``)."""
     loads_whole: bool = False
     """Whether each card holds all weights in 16 bits for a moment before they are sharded."""
     source: str

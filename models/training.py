@@ -35,6 +35,7 @@ class Training(Frozen):
     matrices of `lora_targets` (names of matrices, "attention", "mlp", "all-linear"); `frozen` parts are
     not trained. Without `master_weights` weights, gradients and moments are 16-bit, with no fp32 copy.
     `recompute_modules` are what selective recompute runs again; none named: what the software does by itself.
+    With `offload_activations` what fully recomputed layers keep, their inputs, lies in host memory meanwhile.
     With `optimizer_in_backward` each gradient is used and freed as it comes. Without `sync_each_batch`
     sharded data parallel keeps whole gradients between micro-batches and reduces them once a step.
 
@@ -54,6 +55,7 @@ class Training(Frozen):
     master_weights: bool = True
     optimizer_in_backward: bool = False
     sync_each_batch: bool = True
+    offload_activations: bool = False
     recompute_modules: tuple[Module, ...] = Field(default=(), max_length=7)
     total_tokens: int | None = Field(default=None, ge=1, le=2**62)
     trainable: str | float = "all"

@@ -9,7 +9,7 @@ said to be bf16 lie beside an fp32 copy elsewhere. "LoRA on" in the notes names 
 software's own recipes do. "no_sync", or the software's rule, keeps gradients whole between micro-batches.
 "Optimizer in backward" holds for its line of a cumulative table and those after it. Modules of Megatron Core
 that run again stand in the notes behind "recompute modules:" or "selective:", or in the row's recipe.
-Offloaded activations are not priced.
+"Activations offloaded" are priced of layers recomputed whole under FSDP.
 """
 
 from __future__ import annotations
@@ -73,7 +73,11 @@ def way_of_row(record: Record, software: Software) -> RowWay:
         **trained,
     }
     offloaded = "activations offloaded" in record.notes
-    return RowWay(fields, imputed, ("offloaded activations -> on the card",) if offloaded else ())
+    priced = software.backend == "fsdp" and record.word("recompute") == "full"
+    if offloaded and priced:
+        fields["offload_activations"] = True
+    stand_ins = ("offloaded activations -> on the card",) if offloaded and not priced else ()
+    return RowWay(fields, imputed, stand_ins)
 
 
 def _modules(record: Record, software: Software) -> tuple[Module, ...]:

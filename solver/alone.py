@@ -102,7 +102,7 @@ class _Grid:
         _, cards, aligned = c.node_stages
         used = self._plain(c.host, False) * self._wide(cards[self.rows])
         held = (used <= host_capacity_kib(c.request)) & aligned[self.rows][:, None, None]
-        found: Bools = held | ~c.strategies.away("offload_optimizer")[self.rows][:, None, None]
+        found: Bools = held | ~c.on_host[self.rows][:, None, None]
         return found
 
     def least(self) -> Ints:

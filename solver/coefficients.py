@@ -17,6 +17,7 @@ from ..costs.schedule import Rounds
 from ..costs.terms import Term
 from ..inputs.record import dataclass
 from ..models.backend import backend
+from ..models.optimizer import paged_bytes
 from ..models.strategy import BACKENDS, Recompute
 from ..plans import Request
 
@@ -61,6 +62,13 @@ class Coefficients:
         """Rows that offload every layer by their backend's nature."""
         whole = np.array([backend(name).offload_freedom == "all" for name in BACKENDS])
         return whole[self.strategies.backend] & self.strategies.away("offload_optimizer")
+
+    @cached_property
+    def on_host(self) -> Bools:
+        """Rows of which anything lies in host memory: offloaded states or activations, or paged moments."""
+        job = self.request.training
+        always = job.offload_activations or bool(paged_bytes(job.optimizer))
+        return self.strategies.away("offload_optimizer") | always
 
     @cached_property
     def _shared(self) -> tuple[Book, Ints]:

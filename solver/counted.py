@@ -178,6 +178,7 @@ def host_holds(coefficients: Coefficients, rows: Ints, heaviest: Ints) -> Bools:
     """Rows whose nodes hold the host memory of stages as heavy as `heaviest` KiB a card."""
     stages, cards, aligned = coefficients.node_stages
     capacity = host_capacity_kib(coefficients.request)
-    offloaded = coefficients.strategies.away("offload_optimizer")[rows]
-    found: Bools = ~offloaded | (aligned[rows] & (heaviest * stages[rows] * cards[rows] <= capacity))
+    found: Bools = ~coefficients.on_host[rows] | (
+        aligned[rows] & (heaviest * stages[rows] * cards[rows] <= capacity)
+    )
     return found

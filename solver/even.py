@@ -109,7 +109,7 @@ class Even:
             np.maximum(part["first"], part["last"]),
         )
         holds = aligned & (block * cards <= host_capacity_kib(c.request))
-        found: Bools = holds | ~c.strategies.away("offload_optimizer")
+        found: Bools = holds | ~c.on_host
         return found
 
     def again(self, word: str) -> Ints:

@@ -11,7 +11,7 @@ from .lower import layers_by_kind
 
 def host_can_hold(coefficients: Coefficients, rows: Ints | None = None) -> Bools:
     """Which of `rows`, by default all, have hosts that are not proved too small for what they offload."""
-    away = coefficients.strategies.away("offload_optimizer")
+    away = coefficients.on_host
     rows = np.arange(len(away)) if rows is None else rows
     found = ~away[rows]
     if not found.all():

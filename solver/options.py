@@ -100,8 +100,8 @@ def row_options(
     layers = coefficients.request.model.layers // table.chunks
     contiguous = len(coefficients.request.model.kinds) > 1
     stages, cards, aligned = (int(part[row]) for part in coefficients.node_stages)
-    offloads = bool(coefficients.strategies.away("offload_optimizer")[row])
-    if offloads and not aligned:
+    on_host = bool(coefficients.on_host[row])
+    if on_host and not aligned:
         return None
     passes = int(coefficients.passes[row])
     alike = bool(recompute_alike(coefficients)[row])
@@ -114,7 +114,7 @@ def row_options(
         return None
     modes, tables = zip(*found, strict=True)
     floors = () if share is None else tuple(_shown_floor(table, each) for each in tables)
-    capacity = host_capacity_kib(coefficients.request) if offloads else 2**60
+    capacity = host_capacity_kib(coefficients.request) if on_host else 2**60
     parts = (modes, tables, passes, layers, contiguous, stages, cards, capacity, floors, share)
     return RowOptions(*parts, table.chunks)
 

@@ -130,7 +130,6 @@ def _host_fits(coefficients: Coefficients, even: _Even) -> Bools:
     v = coefficients.strategies.virtual_pipeline[rows][:, None]
     each = _stage_values(coefficients.host.stage, even, v)
     each += coefficients.host.stage["offloaded"][rows] @ even.counts.T * v
-    offloaded = coefficients.strategies.away("offload_optimizer")[rows]
     capacity = host_capacity_kib(coefficients.request)
     found = np.zeros(len(rows), dtype=np.bool_)
     for count in distinct(np.asarray(stages)).tolist():
@@ -138,7 +137,7 @@ def _host_fits(coefficients: Coefficients, even: _Even) -> Bools:
         padded = np.pad(each[some], ((0, 0), (0, -even.stages % count)))
         blocks = padded.reshape(padded.shape[0], -1, count).sum(axis=2).max(axis=1)
         found[some] = blocks * cards[some] <= capacity
-    fits: Bools = np.logical_or(~offloaded, np.logical_and(found, aligned))
+    fits: Bools = np.logical_or(~coefficients.on_host[rows], np.logical_and(found, aligned))
     return fits
 
 
