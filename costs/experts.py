@@ -66,16 +66,25 @@ def floor_seconds(layout: Layout, block: Block) -> Floats:
     """Least seconds of the host for a layer's forward.
 
     H is the seconds of a launch times `layer_launches`. With experts (H + router) x what graphs leave +
-    launches x local experts; a step in one graph has a tenth of H.
+    launches x local experts; a step in one graph has a tenth of H. A loop calls experts that are modules.
     """
     base = stack_constant(layout, "host_launch_seconds") * layer_launches(layout, block)
     if not block.feed_forward.experts:
         return base
     left = np.where(stack_has(layout, "graphs", "router"), law("graphed_router_left"), 1.0)
     left = np.where(stack_has(layout, "graphs", "attention"), law("graphed_attention_left"), left)
+    called = base + stack_constant(layout, "host_launch_seconds") * _called(layout, block)
     found = (base + law("expert_host_seconds")) * left + _launches(layout, block)
     found = found * np.where(stack_has(layout, "exchange_overlapped", True), law("overlapped_host"), 1.0)
+    found = np.where(stack_has(layout, "expert_kernel", "modules"), called, found)
     return np.where(stack_has(layout, "graphs", "step"), law("graphed_step_left") * base, found)
+
+
+def _called(layout: Layout, block: Block) -> Floats:
+    """Operations of the local experts where each is a module: a turn of the loop, and 4-bit weights."""
+    packed = law("dequantise_launches") * block.feed_forward.matrices * (layout.training.way.kind == "qlora")
+    turn = law("called_expert_launches") + packed
+    return turn * block.feed_forward.experts / layout.strategies.expert_parallel
 
 
 def _launches(layout: Layout, block: Block) -> Floats:

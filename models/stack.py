@@ -88,8 +88,9 @@ class Stack(Listed):
     graphs: Literal["none", "router", "attention", "step"] = "none"
     """What CUDA graphs hold of a layer with experts: nothing, router and preprocessing, attention too, or the
     whole step, with experts in one fused grouped kernel whatever `expert_kernel` says."""
-    expert_kernel: Literal["loop", "grouped"] = "loop"
-    """Whether the host launches each expert's products on their own (Transformer Engine), or one kernel's."""
+    expert_kernel: Literal["loop", "grouped", "modules"] = "loop"
+    """Whether the host launches each expert's products on their own (Transformer Engine), or one kernel's, or
+    each expert is a module that the model's code calls in turn (Transformers before 5)."""
     attention_bits: Literal[8, 16] = 16
     """Operands of the attention core: 8 where a recipe says ``fp8_dot_product_attention``."""
     balanced: bool = False

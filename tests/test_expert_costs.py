@@ -8,8 +8,12 @@ from typing import Any
 import pytest
 
 from shardwise.costs import Ledger, price
+from shardwise.costs.law import law
 from shardwise.hardware import Cluster
 from shardwise.models import Stage, Strategy, Training, Transformer
+from shardwise.models.stack import stack
+from shardwise.runs.record import Record
+from shardwise.runs.software import software_of
 
 FAMILY = "bridge-moe-"
 MODEL = Transformer.preset("qwen3-30b-a3b")
@@ -114,3 +118,53 @@ def compute(model: Transformer, block: Any) -> int:
     strategy = strategy.model_copy(update={"stages": (Stage(layers=36),)})
     cluster = Cluster.preset("dgx-b200", nodes=2)
     return price(one, TRAINING, cluster, [strategy])[0].terms_ns["compute"]
+
+
+LOOPS = {"modules": "fsdp-hf-experts-2023", "none": "fsdp-hf-2023"}
+
+
+def called(stack: str, tokens: int, job: dict[str, Any] | None = None, **changes: Any) -> Ledger:
+    """Qwen3-30B-A3B as Hugging Face code under ZeRO-3 of FSDP on eight cards."""
+    known: dict[str, Any] = {
+        "backend": "fsdp", "software_stack": stack, "loss_kernel": "hf-eager", "gradient_dtype": "fp32",
+        "zero_stage": 3, "reshard_after_forward": True, "data_parallel": 8, "shard_group_size": 8,
+        "stages": (Stage(layers=48),),
+    }  # fmt: skip
+    training = Training(global_batch_size=8, sequence_length=tokens, **(job or {}))
+    cluster = Cluster.preset("dgx-h100")
+    return price(MODEL, training, cluster, [Strategy.model_validate(known | changes)])[0]
+
+
+def test_experts_that_are_modules_take_the_host_s_time() -> None:
+    """A loop calls 128 experts, twelve operations each: short sequences wait for it, long ones hide some."""
+    turns = 48 * 128 * law("called_expert_launches") * stack(LOOPS["modules"]).host_launch_seconds
+
+    short = called(LOOPS["modules"], 64).terms_ns["compute"] / 1e9
+    assert turns < short < 4.0 * turns
+    gaps = [
+        called(LOOPS["modules"], tokens).step_ns - called(LOOPS["none"], tokens).step_ns
+        for tokens in (64, 65536)
+    ]
+    assert gaps[0] > gaps[1] > 0
+
+
+def test_four_bit_experts_take_more_launches() -> None:
+    """Each of an expert's matrices is made 16-bit first; adapters of attention alone add none to experts."""
+    job = {"trainable": "lora(16)", "lora_targets": "attention"}
+    packed = called(LOOPS["modules"], 64, job | {"trainable": "qlora(16)"})
+
+    assert packed.terms_ns["compute"] > 1.1 * called(LOOPS["modules"], 64, job).terms_ns["compute"]
+
+
+@pytest.mark.parametrize(
+    ("cells", "name"),
+    [
+        ({"framework": "HF Trainer + DeepSpeed", "experts": "8"}, "deepspeed-experts-2024"),
+        ({"framework": "HF Trainer + DeepSpeed"}, "deepspeed-2024"),
+        ({"framework": "HF Transformers, FSDP", "experts": "8"}, "fsdp-hf-experts-2023"),
+        ({"framework": "HF Transformers, FSDP", "experts": "8", "year": "2026"}, "fsdp-hf-2023"),
+    ],
+)
+def test_rows_of_such_software(cells: dict[str, str], name: str) -> None:
+    """Hugging Face code of experts until 2025: transformers 5 runs them in one kernel."""
+    assert software_of(Record({"year": "2025", **cells})).stack == name
