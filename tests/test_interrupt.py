@@ -143,3 +143,24 @@ def test_what_the_line_says() -> None:
     assert state(None) == state(Watch()) == ""
     assert state(Watch(bound_ns=2 * 10**9)) == ": no plan yet, nothing below 2.00 s"
     assert state(Watch(4 * 10**9, 3 * 10**9)) == ": best 4.00 s, nothing below 3.00 s, gap 25.0 %"
+
+
+LOADING = """
+import importlib.abc, os, runpy, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+class Finder(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "shardwise.cli":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Finder())
+sys.argv = ["shardwise", "--help"]
+runpy.run_module("shardwise", run_name="__main__")
+"""
+"""The process's way in, interrupted as it starts to load the command line."""
+
+
+def test_an_interrupt_before_the_command_line_is_loaded_is_told() -> None:
+    """The first milliseconds are imports: no traceback, and the code of an interrupt."""
+    done = subprocess.run([sys.executable, "-c", LOADING], capture_output=True, text=True, timeout=60)
+
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
