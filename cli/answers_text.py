@@ -22,6 +22,11 @@ def why_text(found: Why, held_words: str) -> str:
     both = f"step {seconds(found.forced_step_seconds)} against {seconds(found.planned_step_seconds)}"
     word = "slower" if found.loss_percent > 0 else "faster"
     lines.append(f"  {both}: {abs(found.loss_percent):.1f} % {word}")
+    if found.forced_tokens != found.planned_tokens and found.loss_per_token_percent is not None:
+        each = found.loss_per_token_percent
+        per_token = f"{abs(each):.1f} % {'slower' if each > 0 else 'faster'} a token"
+        tokens = f"{found.forced_tokens or 0:,} tokens a step in place of {found.planned_tokens or 0:,}"
+        lines.append(paragraph(f"{per_token}: {tokens}", "  ", "    "))
     lines += [items(knobs(found.forced)), "", _terms(found), ""]
     before, after = found.planned_memory_bytes, found.forced_memory_bytes or 0
     lines.append(f"  memory {gibs(before)} to {gib(after)} a card")
@@ -60,11 +65,12 @@ def _terms(found: Why) -> str:
 def compare_text(found: Compare) -> str:
     """Cases in a table, best first, each with its layout; the verdict; the break-even."""
     rows = sorted(found.rows, key=lambda row: (row.rank is None, row.rank or 0, row.name))
-    cells = [[row.rank or "-", row.name, *_cells(row), "*" if row.pareto else ""] for row in rows]
-    header = ["", "case", "step", "interval", "tokens/s", "GiB", "comm %", "$/Mtok", ""]
-    priced = any(row.usd_per_million_tokens is not None for row in rows)
-    if not priced:
-        header, cells = [h for h in header if h != "$/Mtok"], [[*c[:7], c[8]] for c in cells]
+    cells = [[row.rank or "-", row.name, row.gpus, *_cells(row), "*" if row.pareto else ""] for row in rows]
+    header = ["", "case", "cards", "step", "interval", "tokens/s", "GiB", "comm %", "$/Mtok", ""]
+    alike = {"cards": len({row.gpus for row in rows}) == 1}
+    alike["$/Mtok"] = all(row.usd_per_million_tokens is None for row in rows)
+    shown = [place for place, head in enumerate(header) if not alike.get(head)]
+    header, cells = [header[place] for place in shown], [[line[place] for place in shown] for line in cells]
     lines = [table(header, cells)]
     for row in rows:
         if row.strategy:

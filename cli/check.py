@@ -154,7 +154,8 @@ def _given(strategy: str | None, plan: str | None, request: Request, voice: Voic
     data = parse_json(text, "strategy", name)
     places = json_places(text, name, "strategy")
     cards = request.cluster.gpus
-    return Given(read_strategy(data, request.model, name, request.training, cards, places), places)
+    read = read_strategy(data, request.model, name, request.training, cards, places, request.choose)
+    return Given(read, places)
 
 
 def _verdict(found: Check, voice: Voice, strict: bool) -> int:

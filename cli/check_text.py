@@ -51,7 +51,8 @@ def _origin(read: FilesRead) -> list[str]:
     """The plan the files were written for, and what was edited since."""
     if read.plan_hash is None:
         return []
-    name = f"this is plan {read.plan_hash[:4]}"
+    job = ", ".join(f"{edit.field} {edit.was}, here {edit.now}" for edit in read.other_job)
+    name = f"this is plan {read.plan_hash[:4]}" + (f", made for another job ({job})" if job else "")
     if read.edited:
         changes = ", ".join(f"{edit.field} {edit.was} to {edit.now}" for edit in read.edited)
         return [paragraph(f"{name}, edited: {changes}", "  ", "    ")]

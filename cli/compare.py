@@ -51,8 +51,9 @@ def compare(
 
     if output is not None:
         refuse_taken(output, force=force)
-    question = read_question(source, job.flags() | size.flags(), job.settings)
-    named = [*question.cases, *_paired(case or ()), *_products(vary or ())]
+    given = [*_paired(case or ()), *_products(vary or ())]
+    question = read_question(source, job.flags() | size.flags(), [*_machine(given, job), *job.settings])
+    named = [*question.cases, *given]
     along = question.along if break_even is None else _range(break_even)
     _counted(named)
     from ..solver import Case
@@ -108,6 +109,12 @@ def _apart(text: str) -> list[str]:
         else:
             found[-1] += c
     return [value.strip() for value in found if value.strip()]
+
+
+def _machine(given: Sequence[tuple[str, Mapping[str, Any]]], job: options.Job) -> list[str]:
+    """The setting that gives the request machines where every case names its own and no flag does."""
+    presets = [changes.get("cluster.preset") for _, changes in given]
+    return [f"cluster.preset={presets[0]}"] if presets and all(presets) and not job.cluster else []
 
 
 def _range(text: str) -> tuple[str, float, float]:

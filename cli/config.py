@@ -27,15 +27,20 @@ def files_told(read: Read, documents: Sequence[Document], request: Request) -> F
     from ..inputs import read_text
     from ..launch.diff import diff
     from ..launch.patch import FILES, patch
-    from ..launch.written import origin_of
+    from ..launch.written import origin_of, other_job
     from ..plans import Edited, FilesRead, Patched, Plan
 
     told = FilesRead(client=read.client)
     origin = origin_of(documents, read.strategy)
     if origin is not None:
         edited = tuple(Edited(**edit._asdict()) for edit in origin.edits)
-        told = told.model_copy(
-            update={"plan_hash": origin.plan_hash, "edited_files": origin.edited_files, "edited": edited}
+        other = tuple(Edited(**edit._asdict()) for edit in other_job(origin.plan.request, request))
+        told = FilesRead(
+            client=read.client,
+            plan_hash=origin.plan_hash,
+            edited_files=origin.edited_files,
+            edited=edited,
+            other_job=other,
         )
     if read.client not in FILES or read.file.get("deepspeed_config") is not None:
         return told

@@ -72,6 +72,9 @@ def _found(name: str) -> list[FieldText | TermText]:
     found = found or [field_text(field) for field in fields_taking(name)]
     if found:
         return found
+    knob, _, value = name.strip().rpartition(" ")
+    if knob and value.replace(",", "").isdigit():  # as a layout shows it: tp 8
+        return _found(knob)
     legal = nearest(name, [*near_fields(name), *term_names(), *answer_words()], 5)
     reason = "is no field of a request, no term of the ledger and no word that is printed"
     raise InputError("name", name, "argument", reason, legal=legal)

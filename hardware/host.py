@@ -48,11 +48,11 @@ class HostLaw(Listed):
     pinned: tuple[PcieRate, ...]
     collective: tuple[PcieRate, ...]
 
-    def host_class(self, name: str) -> HostClass:
-        """The class called `name`. Raises `InputError` for another word."""
+    def host_class(self, name: str, origin: str = "host_class", field: str = "host_class") -> HostClass:
+        """The class called `name`. Raises `InputError` on `field` for another word."""
         found = {c.name: c for c in self.classes}
         if name not in found:
-            raise InputError("host_class", name, "host_class", "is not known", legal=nearest(name, found))
+            raise InputError(field, name, origin, "is not known", legal=nearest(name, found))
         return found[name]
 
     def pinned_bytes_per_s(self, generation: int) -> float:

@@ -10,9 +10,9 @@ from .facts import facts
 from .gpu import Gpu
 
 
-def gpu(name: str, origin: str = "gpu") -> Gpu:
-    """The card called `name` or known by that alias. Raises `InputError` with the nearest names."""
-    return _gpus()[known(name, _gpus(), "gpu", origin)]
+def gpu(name: str, origin: str = "gpu", field: str = "gpu") -> Gpu:
+    """The card called `name` or known by that alias. Raises `InputError` on `field`, with near names."""
+    return _gpus()[known(name, _gpus(), field, origin)]
 
 
 def is_gpu(name: object) -> bool:

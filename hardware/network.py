@@ -63,11 +63,11 @@ class NetworkLaw(Listed):
     leaf_nodes: Annotated[int, Field(ge=1)]
     fabrics: tuple[Fabric, ...]
 
-    def fabric(self, name: str) -> Fabric:
-        """The fabric called `name`. Raises `InputError` for another word."""
+    def fabric(self, name: str, origin: str = "fabric", field: str = "fabric") -> Fabric:
+        """The fabric called `name`. Raises `InputError` on `field` for another word."""
         found = {fabric.name: fabric for fabric in self.fabrics}
         if name not in found:
-            raise InputError("fabric", name, "fabric", "is not known", legal=nearest(str(name), found))
+            raise InputError(field, name, origin, "is not known", legal=nearest(str(name), found))
         return found[name]
 
     def family(self, word: str | None) -> tuple[Fabric, ...]:

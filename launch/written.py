@@ -12,7 +12,9 @@ from ..inputs import read_json
 from ..inputs.error import InputError
 from ..models.chunks import in_order
 from ..models.strategy import Strategy
+from ..models.transformer import Transformer
 from ..plans.plan import Plan
+from ..plans.request import Request
 from ..plans.saved import WRITTEN, answer_of, as_json, plan_from
 from .documents import Document
 
@@ -30,11 +32,12 @@ class Edit(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """The plan some files were written for: its hash, the files changed since, the choices changed."""
+    """The plan some files were written for: its hash, files and choices changed since; the plan itself."""
 
     plan_hash: str
     edited_files: tuple[str, ...]
     edits: tuple[Edit, ...]
+    plan: Plan
 
 
 def digest(text: str) -> str:
@@ -69,13 +72,32 @@ def origin_of(documents: Sequence[Document], strategy: Strategy) -> Origin | Non
     edited = [name for name, sum_ in written["files"].items() if _sum(folder, name) not in (None, sum_)]
     if plan_hash(plan) != written.get("plan_hash"):
         edited.append(PLAN)
-    return Origin(str(written.get("plan_hash")), tuple(edited), tuple(edits(plan.strategy, strategy)))
+    return Origin(str(written.get("plan_hash")), tuple(edited), tuple(edits(plan.strategy, strategy)), plan)
 
 
 def edits(was: Strategy, now: Strategy) -> list[Edit]:
     """Choices in which two strategies differ."""
     old, new = _flat(was), _flat(now)
     return [Edit(name, old[name], new[name]) for name in old if old[name] != new.get(name, old[name])]
+
+
+def other_job(was: Request, now: Request) -> list[Edit]:
+    """Fields of the job, its model and its machines in which the request of a plan differs from another."""
+    old, new = _told(was), _told(now)
+    return [Edit(name, old[name], new[name]) for name in old if old[name] != new[name]]
+
+
+def _told(request: Request) -> dict[str, str]:
+    """Model, machines, cards and each field of the job, as text."""
+    cluster = request.cluster
+    found = {"model": request.model.name, "cluster": cluster.name, "cluster.gpus": str(cluster.gpus)}
+    return found | {f"training.{name}": _field(value) for name, value in request.training}
+
+
+def _field(value: object) -> str:
+    if isinstance(value, Transformer):
+        return value.name
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else _word(value)
 
 
 def _flat(strategy: Strategy) -> dict[str, str]:

@@ -50,7 +50,8 @@ class Patched(Frozen):
 class FilesRead(Frozen):
     """Where a strategy was read: the client of the files, the plan they were written for, the way up.
 
-    `plan_hash` and `edited` are told where a plan.json lies beside the files. `patch` leads to the best
+    `plan_hash` and `edited` are told where a plan.json lies beside the files, and in `other_job` what the
+    request they are judged for asks otherwise than that plan. `patch` leads to the best
     plan that the client's file can carry, which takes `patched_step_seconds`; None where it has none.
     `diff` is the patch as a unified diff, None where the file is written too freely for one.
     """
@@ -59,6 +60,7 @@ class FilesRead(Frozen):
     plan_hash: str | None = None
     edited_files: tuple[str, ...] = ()
     edited: tuple[Edited, ...] = ()
+    other_job: tuple[Edited, ...] = ()
     patch: tuple[Patched, ...] = ()
     patched_step_seconds: float | None = None
     diff: str | None = None

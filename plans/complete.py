@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import prod
+from math import log2, prod
 from typing import Any
 
 from pydantic import ValidationError
@@ -13,7 +13,9 @@ from ..inputs.kinds import refuse_no_mapping, refuse_other
 from ..inputs.origin import as_input_error, placed
 from ..models import Strategy, Training, Transformer
 from ..models.backend import Backend, backend
+from ..models.divisors import divisors_of
 from ..models.strategy import BACKENDS, PLACES, RECOMPUTES
+from .choose import Choose
 from .follows import choices, refuse_contradiction
 
 
@@ -24,6 +26,7 @@ def read_strategy(
     training: Training | None = None,
     cards: int | None = None,
     places: Mapping[str, str] | None = None,
+    choose: Choose | None = None,
 ) -> Strategy:
     """The strategy in `data` for `transformer`.
 
@@ -31,15 +34,22 @@ def read_strategy(
     software stack, loss kernel and gradient dtype, whole shard groups, even layers per stage with
     the words `recompute` (none, selective, full) and offload applied to all of them; with
     `training`, gradient accumulation that meets its global batch; with `cards`, data_parallel that
-    uses them all. `places` has the origin of single fields, dotted, where that is known better than
-    `origin`. Raises `InputError`.
+    uses them all; with `choose`, first of all its knobs that have one value. `places` has the origin of
+    single fields, dotted, where that is known better than `origin`. Raises `InputError`.
     """
     refuse_no_mapping(data, "strategy")
     refuse_other(transformer, Transformer)
+    data = {**_settled(choose), **data} if choose is not None else data
     try:
         return _completed(data, transformer, origin, training, cards)
     except InputError as error:
         raise placed(error, places or {}) from None
+
+
+def _settled(choose: Choose) -> dict[str, Any]:
+    """The knobs for which `choose` leaves one value."""
+    values = {name: getattr(choose, name) for name in type(choose).model_fields if name != "rules"}
+    return {name: value[0] for name, value in values.items() if value is not None and len(value) == 1}
 
 
 def _completed(
@@ -53,8 +63,7 @@ def _completed(
     engine = _engine(fields.get("backend"), origin)
     word = data.get("recompute")
     if cards is not None and "data_parallel" not in fields:
-        axes = ("tensor_parallel", "pipeline_parallel", "context_parallel")
-        fields["data_parallel"] = max(cards // prod(_degree(fields, axis) for axis in axes), 1)
+        fields["data_parallel"] = _data_ranks(fields, cards, origin)
     try:
         _fill(fields, engine)
         if training is not None and "gradient_accumulation_steps" not in fields:
@@ -104,6 +113,22 @@ def _fill(fields: dict[str, Any], engine: Backend) -> None:
     fields.setdefault("reshard_after_forward", fields["zero_stage"] == 3 and True in engine.reshard)
     paired = engine.sequence_parallel_pairs_with_tensor and _degree(fields, "tensor_parallel") > 1
     fields.setdefault("sequence_parallel", paired)
+
+
+def _data_ranks(fields: Mapping[str, Any], cards: int, origin: str) -> int:
+    """Data ranks that use all cards beside the other degrees, which must divide them."""
+    axes = ("tensor_parallel", "pipeline_parallel", "context_parallel")
+    degrees = {axis: _degree(fields, axis) for axis in axes}
+    ranks, rest = divmod(cards, prod(degrees.values()))
+    if ranks and not rest:
+        return ranks
+    axis = next((axis for axis in axes if cards % degrees[axis]), max(axes, key=lambda each: degrees[each]))
+    others = prod(degrees.values()) // degrees[axis]
+    legal = [str(each) for each in divisors_of(cards) if cards % (each * others) == 0]
+    product = " x ".join(f"{name} {degree}" for name, degree in degrees.items() if degree > 1)
+    near = sorted(legal, key=lambda each: (abs(log2(int(each) / degrees[axis])), int(each)))
+    reason = f"{product} does not divide the {cards} cards of the cluster"
+    raise InputError(f"strategy.{axis}", degrees[axis], origin, reason, legal=near, code="contradiction")
 
 
 def _is_text(fields: Mapping[str, Any], key: str) -> bool:

@@ -98,12 +98,17 @@ def field_elsewhere(name: str) -> str | None:
     >>> field_elsewhere("per_device_train_batch_size"), field_elsewhere("tensor-model-parallel-size")
     ('choose.micro_batch_size', 'choose.tensor_parallel')
     """
-    plain = name.lstrip("-").replace("-", "_")
+    plain = _plain(name)
     for field in field_names():
         spelled = ", ".join(field_text(field).names.values()).replace(",", " ").split()
-        if plain in {word.lstrip("-").replace("-", "_") for word in spelled}:
+        if plain in map(_plain, spelled):
             return field
     return None
+
+
+def _plain(word: str) -> str:
+    """A name without the ways in which tools write it: dashes, and letters in capitals."""
+    return word.lstrip("-").replace("-", "_").lower()
 
 
 def fields_taking(value: str) -> tuple[str, ...]:
@@ -112,8 +117,8 @@ def fields_taking(value: str) -> tuple[str, ...]:
     >>> fields_taking("bf16"), fields_taking("adafactor")
     (('choose.precision', 'choose.gradient_dtype'), ('training.optimizer',))
     """
-    word = value.strip().lower()
-    return tuple(field for field in field_names() if word in map(str.lower, field_text(field).values))
+    word = _plain("".join(value.split()))
+    return tuple(field for field in field_names() if word in map(_plain, field_text(field).values))
 
 
 def near_fields(key: str) -> list[str]:

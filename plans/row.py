@@ -169,7 +169,8 @@ class Why(Frozen):
 
     `terms` are the time terms, largest growth first; `memory_delta_bytes` is the change on the worst card.
     Where nothing fits under the force `status` is infeasible and `reasons` say why. `held` tells that the
-    plan already has it.
+    plan already has it. Where the force changes the tokens of a step, `loss_per_token_percent` is what it
+    costs: the longer time for as many tokens.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -183,6 +184,10 @@ class Why(Frozen):
     forced: Strategy | None = None
     forced_step_seconds: float | None = None
     loss_percent: float | None = None
+    loss_per_token_percent: float | None = None
+    planned_tokens: int | None = None
+    """Tokens of a step of the plan, and of the forced one."""
+    forced_tokens: int | None = None
     terms: tuple[TermChange, ...] = ()
     planned_memory_bytes: int
     forced_memory_bytes: int | None = None

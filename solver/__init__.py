@@ -10,7 +10,7 @@
 | `table`, `options`, `frontier`, `leaf` | what a stage may hold; the cut; CP-SAT over the stages of a row |
 | `master`, `close`, `search`, `outcome` | CP-SAT over the knobs; the end; the loop; its tally |
 | `judge`, `answer`, `answering`, `notices` | judged again; plans, one request answered; warnings |
-| `alternatives`, `folk` | other classes, the rule of thumb |
+| `alternatives`, `folk`, `eight_bits` | other classes, the rule of thumb; 8-bit arithmetic |
 | `feasible`, `members`, `clash`, `no_rows`, `reasons` | why none: the clash in sentences |
 | `cures`, `pasted` | changes that cure it, each solved as its asker will put it |
 | `fewest` | the fewest cards that have a plan |

@@ -14,6 +14,7 @@ from ..models.strategy import BACKENDS
 from ..plans import Alternative, Offer, Plan, Request
 from ..plans.report import price_each, seconds
 from .coefficients import capacity_kib
+from .eight_bits import before, kinds
 from .folk import even_plan
 from .ladder import LIGHT
 from .outcome import Found
@@ -130,8 +131,13 @@ BUFFERS = (
 """What to know before tensor ranks overlap."""
 
 
+SERVER = 8
+"""Cards of the server that the rule is about ("up to degree g with g-GPU servers", arXiv 2104.04473, 3.2); in
+domains of 72 cards nobody starts with more: the published runs on GB200 and GB300 cut at most 4 ways."""
+
+
 def rule_of_thumb(request: Request, tables: Tables | None = None) -> Found | None:
-    """What people try first: TP in the island, even stages, ZeRO-1; DP with ZeRO-2 on one node."""
+    """What people try first: TP in the island or server, even stages, ZeRO-1; DP with ZeRO-2 on one node."""
     allowed = request.choose.backend or BACKENDS
     if request.cluster.nodes == 1 and "deepspeed" in allowed:
         one_node = {
@@ -144,7 +150,7 @@ def rule_of_thumb(request: Request, tables: Tables | None = None) -> Found | Non
             return small
     if "megatron" not in allowed:
         return None
-    island = request.cluster.tiers().tiers[0].cards
+    island = min(request.cluster.tiers().tiers[0].cards, SERVER)
     widest = max(t for t in legal_degrees(request.model, "tensor_parallel") if t <= island)
     fixed = {
         "choose.backend": ["megatron"],
@@ -190,11 +196,9 @@ def _wishes(request: Request, plan: Plan, step: int) -> Iterator[tuple[str, dict
     more than its share of the cards.
     """
     allowed = request.choose.precision or ("bf16",)
-    cards = [pool.node.gpu for pool in request.cluster.pools]
-    for precision in ("fp8", "mxfp8"):
-        if precision not in allowed and all(card.peak_flops_per_s(precision) is not None for card in cards):
-            caveat = "8-bit linears change the numerics; prove convergence on a short run first"
-            yield f"precision={precision}", {"choose.precision": precision}, step, caveat
+    for precision in kinds(request):
+        if precision not in allowed:
+            yield f"precision={precision}", {"choose.precision": precision}, step, before(precision)
     able = "megatron" in (request.choose.backend or BACKENDS) and user_buffered(request.model)
     if able and request.choose.overlap_tensor_parallel is None and in_island(request, 2):
         yield f"{TENSOR_KNOB}=true", {f"choose.{TENSOR_KNOB}": True}, step - step // 100, BUFFERS
@@ -202,13 +206,13 @@ def _wishes(request: Request, plan: Plan, step: int) -> Iterator[tuple[str, dict
     if plan.strategy.offload_optimizer == "none":
         return
     if moment_bytes(LIGHT) < moment_bytes(request.training.optimizer):
-        caveat = "moments in 8 bits are another optimizer; prove convergence first"
-        yield f"optimizer={LIGHT}", {"training.optimizer": LIGHT}, step, caveat
+        warning = "moments in 8 bits are another optimizer; prove convergence first"
+        yield f"optimizer={LIGHT}", {"training.optimizer": LIGHT}, step, warning
     cluster = request.cluster
     if cluster.cards is None and not cluster.free and not cluster.others:
         more, fields = cluster.nodes + 1, {"cluster.nodes": cluster.nodes + 1}
-        caveat = f"{cluster.node.gpus} more cards, and the step falls by more than their share"
-        yield f"nodes={more}", fields, step * cluster.nodes // more, caveat
+        warning = f"{cluster.node.gpus} more cards, and the step falls by more than their share"
+        yield f"nodes={more}", fields, step * cluster.nodes // more, warning
 
 
 def _narrower_domains(request: Request, step: int) -> Iterator[tuple[str, dict[str, Any], int, str]]:

@@ -17,6 +17,7 @@ from ..models.strategy import BACKENDS
 from ..plans import Conflict, Cure, Request
 from .answering import Asking
 from .cure_words import text_of, value_now, value_to_set
+from .eight_bits import kinds
 from .members import LIMIT
 from .pasted import answer, fits, pasted
 
@@ -31,6 +32,9 @@ DEGREES = ("tensor_parallel", "pipeline_parallel", "context_parallel", "expert_p
 
 NEAREST = 2
 """Of each of them so many values beside the fastest."""
+
+NEVER_FREE = ("precision", "gradient_dtype", "software_stack", "loss_kernel")
+"""Knobs that take their default where nobody speaks of them: they change numerics or the installation."""
 
 Change = tuple[str, Any, str]
 """(dotted field, value to try, what it means)."""
@@ -73,8 +77,8 @@ def _changes(request: Request, limits: set[str], asking: Asking) -> Iterator[Cha
     yield from _freed(request)
     yield from _loosened(request)
     yield from _lighter(request)
-    if "limits.max_step_seconds" in limits:
-        yield from _faster(request)
+    if limits & {"limits.max_step_seconds", "choose.precision"}:
+        yield from _narrower(request)
     if "training.sequence_length" in limits:
         yield from _shorter(request, asking)
     if "limits.max_usd_per_hour" in limits:
@@ -87,7 +91,8 @@ def _freed(request: Request) -> Iterator[Change]:
     """Each narrowed knob left free, each rule left out."""
     for name in type(request.choose).model_fields:
         if name != "rules" and getattr(request.choose, name):
-            yield f"choose.{name}", None, f"change {name} to the fastest value"
+            which = "its default" if name in NEVER_FREE else "the fastest value"
+            yield f"choose.{name}", None, f"change {name} to {which}"
     rules = request.choose.rules
     for rule in rules:
         yield "choose.rules", [other for other in rules if other != rule], f'drop the rule "{rule}"'
@@ -155,12 +160,11 @@ def _loss_bytes(kernel: str) -> tuple[float, str]:
     return losses()[kernel].bytes_per_entry, kernel
 
 
-def _faster(request: Request) -> Iterator[Change]:
-    """8-bit arithmetic where the card has it and the request does not name another."""
-    if request.choose.precision is None:
-        for precision in ("fp8", "mxfp8"):
-            if request.cluster.node.gpu.peak_flops_per_s(precision) is not None:
-                yield "choose.precision", precision, "multiply in 8 bits (prove convergence first)"
+def _narrower(request: Request) -> Iterator[Change]:
+    """8-bit arithmetic that the card has and the request does not allow."""
+    for precision in kinds(request):
+        if precision not in (request.choose.precision or ()):
+            yield "choose.precision", precision, "multiply in 8 bits (prove convergence first)"
 
 
 def _cheaper(request: Request) -> Iterator[Change]:

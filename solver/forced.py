@@ -14,6 +14,7 @@ from .answer import versions
 from .clash import clash
 from .members import CARDS, HOST, members, without
 from .points import padded, status
+from .priceable import refuse_other_batch
 from .reasons import phrase, reasons
 from .search import Search
 from .solved import solved
@@ -30,6 +31,7 @@ def why(plan: Plan, changes: Mapping[str, Any]) -> Why:
     refuse_other(plan, Plan)
     refuse_no_mapping(changes, "changes")
     request = plan.request
+    refuse_other_batch(request, plan.strategy)
     forced = request.changed(dict(changes), origin="forced")
     said = ", ".join(f"{field}={_text(value)}" for field, value in changes.items())
     base: dict[str, Any] = {
@@ -39,6 +41,8 @@ def why(plan: Plan, changes: Mapping[str, Any]) -> Why:
         "planned": plan.strategy,
         "planned_step_seconds": plan.time.step_seconds,
         "planned_memory_bytes": plan.memory.total_bytes,
+        "planned_tokens": request.training.tokens,
+        "forced_tokens": forced.training.tokens,
     }
     answer = solved(forced)
     outcome = answer.outcome
@@ -55,13 +59,21 @@ def why(plan: Plan, changes: Mapping[str, Any]) -> Why:
         held=found.strategy == plan.strategy,
         forced=found.strategy,
         forced_step_seconds=seconds(found.step_ns),
-        loss_percent=round(100.0 * (found.step_ns / before.step_ns - 1.0), 4),
+        loss_percent=_more(found.step_ns / before.step_ns),
+        loss_per_token_percent=_more(
+            found.step_ns / forced.training.tokens / (before.step_ns / request.training.tokens)
+        ),
         terms=tuple(_terms(before, after)),
         forced_memory_bytes=after.peak_kib * 1024,
         binds=() if answer.uneven else tuple(_binding(forced, found.step_ns)),
         placement=after.placement,
         **base,
     )
+
+
+def _more(times: float) -> float:
+    """How many percent more `times` as much are."""
+    return round(100.0 * (times - 1.0), 4)
 
 
 def _text(value: object) -> str:

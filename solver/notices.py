@@ -24,6 +24,7 @@ from ..plans import Notice, Request
 from ..plans.quantity import gib
 from ..plans.report import host_limit_bytes, seconds, verdict
 from .drives import bytes_on_drives
+from .eight_bits import chosen_among_both
 
 COMM_WARNING = 0.3
 """Share of the step above which exposed communication is worth a warning."""
@@ -34,7 +35,12 @@ def notices(request: Request, ledger: Ledger, strategy: Strategy) -> tuple[Notic
     found = [*topology_notices(request), *_of_model(request.model, strategy)]
     found += _beyond_positions(request)
     found += _unpriced(request.model, request.training.sequence_length)
-    found += [*_doubtful(request), *_card_notice(ledger), *_host_notice(request, ledger)]
+    found += [
+        *chosen_among_both(request, strategy),
+        *_doubtful(request),
+        *_card_notice(ledger),
+        *_host_notice(request, ledger),
+    ]
     if ledger.comm_ns > COMM_WARNING * ledger.step_ns:
         found.append(_communication(request, ledger))
     if strategy.offload_optimizer == "nvme":

@@ -81,6 +81,7 @@ def check(request: Request, strategy: Strategy, tables: Tables | None = None) ->
     """
     from ..plans import Best, Check
     from .legal import breaches
+    from .priceable import refuse_unpriceable
 
     refuse_other(request, Request)
     refuse_other(strategy, Strategy)
@@ -89,7 +90,7 @@ def check(request: Request, strategy: Strategy, tables: Tables | None = None) ->
         from .laid import laid_out
 
         request = laid_out(request, strategy)
-    _priceable(request, strategy)
+    refuse_unpriceable(request, strategy)
     request, told = padded_request(request, (strategy.context_parallel,), (strategy.precision,))
     ledger = price(request, [strategy])[0]
     best = _fastest(asked, tables or Tables())
@@ -125,35 +126,6 @@ def _fastest(request: Request, tables: Tables) -> tuple[Strategy, int] | None:
 
 
 _SEVERITY = ("fits", "risky", "does_not_fit")
-
-
-def _priceable(request: Request, strategy: Strategy) -> None:
-    from .legal import uneven_experts
-
-    cards = request.cluster.gpus
-    if strategy.world != cards:
-        raise InputError(
-            "strategy",
-            strategy.world,
-            "strategy",
-            f"its degrees multiply to {strategy.world} cards, the cluster has {cards}",
-            code="contradiction",
-        )
-    uneven = uneven_experts(request.model, strategy)
-    if uneven is not None:
-        field, reason, legal = uneven
-        degree = getattr(strategy, field)
-        raise InputError(f"strategy.{field}", degree, "strategy", reason, legal=legal, code="contradiction")
-    batch = strategy.data_parallel * strategy.micro_batch_size * strategy.gradient_accumulation_steps
-    if batch != request.training.global_batch_size:
-        raise InputError(
-            "strategy.gradient_accumulation_steps",
-            strategy.gradient_accumulation_steps,
-            "strategy",
-            f"data_parallel x micro_batch_size x gradient_accumulation_steps is {batch}, "
-            f"the global batch is {request.training.global_batch_size}",
-            code="contradiction",
-        )
 
 
 def _refuse_limit(time_limit: object) -> None:

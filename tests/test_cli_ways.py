@@ -90,3 +90,30 @@ def test_the_ledger_takes_the_recipes_that_plans_print(capsys: pytest.CaptureFix
     found = json.loads(told(capsys, *words))
     assert found["schemes"][0]["bytes_per_parameter"] == 6.03125
     assert found["schemes"][0]["bytes_per_card"] == round(6.03125 * 70e9)
+
+
+JOB = ("llama-3.2-1b", "--global-batch-size", "64", "--sequence-length", "1024")
+
+
+def test_cases_that_name_their_machines_need_no_other(capsys: pytest.CaptureFixture[str]) -> None:
+    """No --cluster where each case has a preset; cards stand in a column where they differ."""
+    machines = ("--case", "preset=dgx-h100", "--case", "preset=gb200-nvl72")
+    head = told(capsys, "compare", *JOB, *machines).splitlines()[0]
+    alike = told(capsys, "compare", *JOB, "--vary", "preset=dgx-h100,dgx-a100-80gb").splitlines()[0]
+
+    assert "cards" in head.split() and "cards" not in alike.split()
+    assert main(["compare", *JOB, "--case", "preset=dgx-h100", "--case", "nodes=2"]) == 2
+
+
+def test_files_of_another_job_are_told_so(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Written for adapters and judged for all parameters: the layout is as written, the job is not."""
+    folder = str(tmp_path / "run")
+    words = ("--set", "trainable=lora(8)", "--emit", "fsdp", "-o", folder)
+    told(capsys, "plan", *WORDS, *words)
+
+    def read(*more: str) -> str:
+        main(["check", *WORDS, *more, "--config", f"{folder}/fsdp_plan.py"])
+        return " ".join(capsys.readouterr().out.split())
+
+    assert "made for another job (training.trainable lora(8), here all), as written" in read()
+    assert "another job" not in read("--set", "trainable=lora(8)")

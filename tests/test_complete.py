@@ -9,7 +9,7 @@ import pytest
 from shardwise.inputs import InputError
 from shardwise.models import Training, Transformer
 from shardwise.models.backend import backend
-from shardwise.plans import read_strategy
+from shardwise.plans import Choose, read_strategy
 from shardwise.plans.saved import answer_of
 
 MODEL = Transformer.preset("llama-3.1-8b")
@@ -123,3 +123,25 @@ def test_an_error_names_the_line_where_it_is_known() -> None:
     with pytest.raises(InputError) as caught:
         read_strategy({"backend": "fsdp", "zero_stage": "3"}, MODEL, "s.json", JOB, None, places)
     assert caught.value.origin == "s.json:7" and caught.value.reason == "must be a whole number, not text"
+
+
+def test_what_a_request_leaves_one_value_fills_blanks() -> None:
+    """A knob with one value stands where the strategy is silent; what the strategy says stands."""
+    asked = {"precision": "fp8", "tensor_parallel": 2, "micro_batch_size": [1, 2], "recompute": "full"}
+    choose = Choose.model_validate(asked)
+    strategy = read_strategy({"backend": "megatron"}, MODEL, "s.json", JOB, 8, choose=choose)
+    own = read_strategy({"backend": "megatron", "precision": "bf16"}, MODEL, "s.json", JOB, 8, choose=choose)
+
+    assert (strategy.precision, strategy.tensor_parallel, strategy.recompute) == ("fp8", 2, "full")
+    assert (strategy.data_parallel, strategy.micro_batch_size) == (4, 1)
+    assert own.precision == "bf16"
+
+
+def test_degrees_that_do_not_divide_the_cards_are_named() -> None:
+    """The axis to blame, the cards, and degrees that do; no word of a batch that follows from them."""
+    with pytest.raises(InputError) as caught:
+        read_strategy({"backend": "megatron", "tensor_parallel": 3}, MODEL, "s.json", JOB, 16)
+
+    assert caught.value.field == "strategy.tensor_parallel"
+    assert "does not divide the 16 cards" in str(caught.value)
+    assert set(caught.value.legal) == {"1", "2", "4", "8", "16"}

@@ -202,3 +202,23 @@ def test_json_has_every_meaning_that_the_text_has(capsys: pytest.CaptureFixture[
         assert all(re.search(rf"^{re.escape(head)}( =|:)", text, re.MULTILINE) for head in heads)
         assert len(re.findall(r"^\S+( =|:) ", text, re.MULTILINE)) == len(told)
     assert several
+
+
+@pytest.mark.parametrize(
+    ("shown", "field"),
+    [
+        ("zero 1", "choose.zero_stage"),
+        ("accumulation 16", "choose.gradient_accumulation_steps"),
+        ("ulysses + ring", "choose.context_parallel_kind"),
+        ("MTP", "training.mtp_layers"),
+        ("layouts considered", "rows_considered"),
+        ("leanest", "leanest"),
+        ("limit", "limit"),
+    ],
+)
+def test_words_are_explained_as_screens_show_them(
+    shown: str, field: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A knob with its value, a value with its blanks, a paper's short word, words of proofs and refusals."""
+    assert main(["explain", shown, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["field"] == field

@@ -64,3 +64,11 @@ def test_the_plan_is_never_slower() -> None:
     thumb = rule_of_thumb(request)
     assert thumb is not None and folk.step_seconds == seconds(thumb.step_ns)
     assert folk.step_seconds >= plan.time.step_seconds
+
+
+def test_a_rack_is_no_server() -> None:
+    """In a link domain of 72 cards the rule cuts tensors over those of a server at most."""
+    found = rule_of_thumb(asked("gpt3-175b", "gb200-nvl72", 36, 576, 2048))
+
+    assert found is not None
+    assert found.strategy.tensor_parallel == 8

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shardwise import Plan, Request, plan
+from shardwise import InputError, Plan, Request, plan
 from shardwise.plans.report import price
 from shardwise.solver import why
 
@@ -127,3 +127,23 @@ def test_each_lever_keeps_the_ones_below() -> None:
         rung.bought_bytes > 0 for lever, rung in rungs.items() if not lever.startswith(("plain", "the plan"))
     )
     assert rungs["twice the cards"].bought_bytes < rungs["shard the weights"].memory_bytes / 2
+
+
+def test_more_tokens_a_step_are_compared_a_token() -> None:
+    """Twice the sequence is twice the tokens: the loss of a token is told beside that of a step."""
+    forced = why(planned("dense"), {"training.sequence_length": 8192})
+    times = (forced.forced_step_seconds or 0.0) / forced.planned_step_seconds
+
+    assert (forced.planned_tokens, forced.forced_tokens) == (128 * 4096, 128 * 8192)
+    assert forced.loss_percent == pytest.approx(100 * (times - 1), abs=1e-3)
+    assert forced.loss_per_token_percent == pytest.approx(100 * (times / 2 - 1), abs=1e-3)
+
+
+def test_a_plan_edited_to_another_batch_is_refused() -> None:
+    """Its step would be compared with one of other sequences."""
+    made = planned("dense")
+    steps = made.strategy.gradient_accumulation_steps
+    other = made.strategy.model_copy(update={"gradient_accumulation_steps": 2 * steps})
+
+    with pytest.raises(InputError, match="the global batch is 128"):
+        why(made.model_copy(update={"strategy": other}), {"choose.tensor_parallel": 2})

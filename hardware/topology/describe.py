@@ -70,7 +70,7 @@ def assumed_bridge(found: Node, said: Description) -> list[str]:
 def card_of(description: Description, seen: list[Gpu], origin: str, named: str = "") -> Gpu:
     """The card: as described, else the one that was seen (`named` so). Raises `InputError` asking for it."""
     if description.gpu is not None:
-        found = gpu(description.gpu, origin)
+        found = gpu(description.gpu, origin, "cluster.gpu")
     elif len(seen) == 1:
         found = seen[0]
     else:
@@ -169,7 +169,7 @@ def laid_over(found: Node, description: Description, card: Gpu | None, origin: s
     }
     changes |= {key: value for key, value in plain.items() if value is not None}
     if said.host_class is not None:
-        kind = host().host_class(said.host_class)
+        kind = host().host_class(said.host_class, origin, "cluster.host_class")
         changes |= {
             "host_dram_bytes_per_s": kind.dram_bytes_per_s,
             "cpu_adam_efficiency": kind.adam_efficiency,

@@ -17,6 +17,8 @@ def settled(said: Description, known: Node | None, origin: str) -> tuple[Descrip
     """
     fabrics = network().family(said.fabric)
     if not fabrics:
+        if said.fabric is not None:
+            network().fabric(said.fabric, origin, "cluster.fabric")
         return said, ()
     changes: dict[str, object] = {}
     rate, word = said.nic_gbit_per_s, ""
@@ -47,6 +49,6 @@ def _carrying(fabrics: tuple[Fabric, ...], rate: float | None) -> Fabric:
 
 def _usual(card: str, fabrics: tuple[Fabric, ...], origin: str) -> Node | None:
     """The first machine of the catalogue with this card and one of these fabrics."""
-    own, names = gpu(card, origin), {fabric.name for fabric in fabrics}
+    own, names = gpu(card, origin, "cluster.gpu"), {fabric.name for fabric in fabrics}
     machines = (node(name) for name in node_names())
     return next((found for found in machines if found.gpu == own and found.fabric in names), None)
