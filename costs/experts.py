@@ -69,15 +69,16 @@ def floor_seconds(layout: Layout, block: Block) -> Floats:
     launches x local experts; a step in one graph has a tenth of H. A loop calls experts that are modules.
     """
     base = stack_constant(layout, "host_launch_seconds") * layer_launches(layout, block)
+    graphed = np.where(stack_has(layout, "graphs", "step"), law("graphed_step_left"), 1.0) * base
     if not block.feed_forward.experts:
-        return base
+        return graphed
     left = np.where(stack_has(layout, "graphs", "router"), law("graphed_router_left"), 1.0)
     left = np.where(stack_has(layout, "graphs", "attention"), law("graphed_attention_left"), left)
     called = base + stack_constant(layout, "host_launch_seconds") * _called(layout, block)
     found = (base + law("expert_host_seconds")) * left + _launches(layout, block)
     found = found * np.where(stack_has(layout, "exchange_overlapped", True), law("overlapped_host"), 1.0)
     found = np.where(stack_has(layout, "expert_kernel", "modules"), called, found)
-    return np.where(stack_has(layout, "graphs", "step"), law("graphed_step_left") * base, found)
+    return np.where(stack_has(layout, "graphs", "step"), graphed, found)
 
 
 def _called(layout: Layout, block: Block) -> Floats:

@@ -86,8 +86,8 @@ class Stack(Listed):
     """Whether tokens of one micro-batch travel beside the compute of another (Megatron Core's
     ``overlap_moe_expert_parallel_comm``)."""
     graphs: Literal["none", "router", "attention", "step"] = "none"
-    """What CUDA graphs hold of a layer with experts: nothing, router and preprocessing, attention too, or the
-    whole step, with experts in one fused grouped kernel whatever `expert_kernel` says."""
+    """What CUDA graphs hold: nothing, router and preprocessing of a layer with experts, its attention too, or
+    the whole step of any layer, with experts in one fused grouped kernel whatever `expert_kernel` says."""
     expert_kernel: Literal["loop", "grouped", "modules"] = "loop"
     """Whether the host launches each expert's products on their own (Transformer Engine), or one kernel's, or
     each expert is a module that the model's code calls in turn (Transformers before 5)."""

@@ -21,6 +21,7 @@ from ..inputs.record import dataclass
 from ..models.training import Module
 from .facts import facts
 from .record import Record
+from .switches import Graphs, Switches
 
 TUNED = ("nemo", "bridge")
 """Words of frameworks whose runs are those of NVIDIA's recipes."""
@@ -54,23 +55,22 @@ class Recipe:
         return min(abs(_place(word) - here) for word in self.cells["releases"].split())
 
     @property
-    def switches(self) -> str:
-        """The name of its software stack behind the family's: exchange, overlap, graphs.
+    def switches(self) -> Switches:
+        """Exchange, overlap, graphs and operands of attention.
 
         Experts run in one grouped kernel where the whole step is one graph.
         """
         scope = self.cells["graph_scope"].split()
-        graphs = {
+        graphs: dict[str, Graphs] = {
             "full_iteration": "step",
             "transformer_engine": "attention" if "attn" in scope else "router",
         }
-        words = [
+        return Switches(
             self.cells["exchange"] or "alltoall",
-            "overlap" if self.cells["overlap"] else "",
+            bool(self.cells["overlap"]),
             graphs.get(self.cells["graphs"], ""),
-            "attention8" if self.cells["fp8_attention"] else "",
-        ]
-        return "-".join(word for word in words if word)
+            8 if self.cells["fp8_attention"] else 16,
+        )
 
     @property
     def recompute(self) -> str:

@@ -20,6 +20,7 @@ from .recipes import Recipe, recipe_of
 from .record import Record
 from .refusal import Refused
 from .stages import Cut
+from .switches import Switches
 
 FAMILY = "bridge-moe"
 
@@ -125,7 +126,7 @@ def software_of(record: Record) -> Software:
     """The software of a row; the last rule holds for any."""
     rule = next(rule for rule in rules() if rule.holds(record))
     recipe, away = recipe_of(record) if rule.recipes else (None, 0)
-    stacks, notes = _by_recipe(recipe, away) if recipe else (rule.stacks, ())
+    stacks, notes = _by_recipe(record, recipe, away) if recipe else (_switched(record, rule), ())
     stack, stack_note = _first(stacks, tuple(stack_names()), "stack")
     loss, loss_note = _first(rule.losses, tuple(losses()), "loss")
     return Software(
@@ -144,10 +145,21 @@ def software_of(record: Record) -> Software:
     )
 
 
-def _by_recipe(recipe: Recipe, away: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The stack that a recipe names, and a note that says how near the recipe is."""
+def _by_recipe(record: Record, recipe: Recipe, away: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The stacks that a recipe and the row name, and a note that says how near the recipe is."""
     near = "its own" if not away else f"{away} steps away"
-    return (f"{FAMILY}-{recipe.switches}", f"{FAMILY}-alltoall"), (f"recipe {recipe.name}, {near}",)
+    switches = recipe.switches.told(record)
+    wanted = f"{FAMILY}-{switches.name}"
+    stacks = dict.fromkeys((wanted, *switches.stacks(FAMILY, stack_names()), f"{FAMILY}-alltoall"))
+    return tuple(stacks), (f"recipe {recipe.name}, {near}",)
+
+
+def _switched(record: Record, rule: Rule) -> tuple[str, ...]:
+    """The stacks of a rule, first with what the row has switched on, where there is such a one."""
+    if (record.integer("experts") or 0) > 1:
+        return rule.stacks
+    nearest = Switches().told(record).stacks(rule.stacks[0], stack_names())
+    return tuple(dict.fromkeys((*nearest, *rule.stacks)))
 
 
 def _first(wanted: tuple[str, ...], known: tuple[str, ...], what: str) -> tuple[str, tuple[str, ...]]:

@@ -51,7 +51,7 @@ def row(**changes: str) -> Record:
 
 
 def test_every_recipe_names_a_stack_of_the_catalogue() -> None:
-    assert {f"{FAMILY}-{recipe.switches}" for recipe in recipes()} <= stacks().keys()
+    assert {f"{FAMILY}-{recipe.switches.name}" for recipe in recipes()} <= stacks().keys()
 
 
 def test_every_release_is_known_and_every_line_has_its_commit() -> None:
