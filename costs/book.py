@@ -33,7 +33,7 @@ from .runtime import fragmentation_terms, runtime_terms, user_buffer_terms
 from .sharded import first_gather_raw_term, first_gather_term, sharded_raw_term, sharded_term
 from .stacks import stack_constant
 from .states import state_terms
-from .terms import PIECES, Note, Term, ns
+from .terms import BY_KIND, PIECES, Note, Term, ns
 from .units import units_term
 from .uplink import uplink_terms
 from .waits import waits_term
@@ -252,24 +252,25 @@ class Sum:
 
     @classmethod
     def of(cls, terms: Sequence[Term], rows: int, kinds: int) -> Sum:
-        """The sum of `terms`, each of length `rows`."""
-        stage, flight = _zeros(rows, kinds), _zeros(rows, kinds)
+        """The sum of `terms`, each of length `rows`. Pieces of which no term tells are one array of zeros."""
+        none = _none(rows, kinds)
+        stage: dict[str, Ints] = {}
+        flight: dict[str, Ints] = {}
         for term in terms:
             target = flight if term.per == "flight" else stage
             for piece, value in term.coefficients.items():
-                wide = target[piece].ndim == 2 and value.ndim == 1
-                target[piece] += value[:, None] if wide else value
-        return cls(stage, flight)
+                before = target.get(piece, none[piece])
+                target[piece] = before + (value[:, None] if before.ndim > value.ndim else value)
+        return cls(none | stage, none | flight)
 
     def take(self, rows: Bools | Ints) -> Sum:
         """The sum of some rows."""
-        return Sum(
-            *({piece: value[rows] for piece, value in part.items()} for part in (self.stage, self.flight))
-        )
+        parts = self.stage, self.flight
+        taken = {id(value): value[rows] for part in parts for value in part.values()}
+        return Sum(*({piece: taken[id(value)] for piece, value in part.items()} for part in parts))
 
 
-def _zeros(rows: int, kinds: int) -> dict[str, Ints]:
-    return {
-        piece: np.zeros(rows if piece in ("fixed", "first", "last") else (rows, kinds), dtype=np.int64)
-        for piece in PIECES
-    }
+def _none(rows: int, kinds: int) -> dict[str, Ints]:
+    """Zeros for each piece: an array for those that stand on a stage, one for those by kind of layer."""
+    alone, by_kind = np.zeros(rows, dtype=np.int64), np.zeros((rows, kinds), dtype=np.int64)
+    return {piece: by_kind if piece in BY_KIND else alone for piece in PIECES}

@@ -133,7 +133,8 @@ def _layers(parts: Sequence[Mapping[str, Ints]], counts: Counts) -> Ints:
     by_kind = (counts.held.shape[0], counts.layer.shape[2])
     found: Ints = np.zeros((len(parts), *counts.held.shape), dtype=np.int64)
     for piece in COUNTED:
-        found += _weighted(getattr(counts, piece), _stacked(parts, piece, by_kind))
+        if any(piece in part for part in parts):
+            found += _weighted(getattr(counts, piece), _stacked(parts, piece, by_kind))
     return found
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from typing import NamedTuple
 
 import numpy as np
 
-from ..inputs.record import dataclass
 from ..models.shares import Shares, trained_shares
 from ..models.transformer import Block
 from .adapter_work import adapter_seconds, dequantise_seconds
@@ -28,9 +27,6 @@ from .products import (
 )
 from .run_again import Forward
 from .stacks import stack_constant
-
-Septet = tuple[Floats, Floats, Floats, Floats, Floats, Floats, Floats]
-"""The seconds of `LayerSeconds` of one kind of layer, (n,) each."""
 
 
 def expert_seconds(layout: Layout, block: Block) -> Floats:
@@ -59,9 +55,8 @@ def feed_forward_seconds(layout: Layout, block: Block) -> Floats:
     return total
 
 
-@dataclass(frozen=True)
-class LayerSeconds:
-    """Seconds of one layer for one micro-batch, (n, kinds), without communication.
+class LayerSeconds(NamedTuple):
+    """Seconds of one layer for one micro-batch, (n, kinds), or (n,) of one kind, without communication.
 
     `selective` and `full` are what the backward repeats under each kind of recompute, `weight` what of it
     are gradients of weights. `host` is what the host takes for the forward, which `forward` has met.
@@ -77,7 +72,7 @@ class LayerSeconds:
 
     def take(self, rows: Ints) -> LayerSeconds:
         """The seconds of some rows."""
-        return LayerSeconds(*(getattr(self, part.name)[rows] for part in fields(self)))
+        return LayerSeconds(*(part[rows] for part in self))
 
     @classmethod
     def of(cls, layout: Layout) -> LayerSeconds:
@@ -87,10 +82,10 @@ class LayerSeconds:
         parts = [
             _one_kind(layout, block, shares, again_made[:, kind]) for kind, block in enumerate(layout.blocks)
         ]
-        return cls(*(np.stack([part[i] for part in parts], axis=1) for i in range(7)))
+        return cls(*(np.stack(part, axis=1) for part in zip(*parts, strict=True)))
 
 
-def _one_kind(layout: Layout, block: Block, shares: Shares, unpacked: Floats) -> Septet:
+def _one_kind(layout: Layout, block: Block, shares: Shares, unpacked: Floats) -> LayerSeconds:
     """A frozen weight has a product for the gradient of its input, none for its own."""
     hidden = layout.transformer.hidden_size
     gemm = stack_constant(layout, "gemm_factor")
@@ -111,22 +106,26 @@ def _one_kind(layout: Layout, block: Block, shares: Shares, unpacked: Floats) ->
     backward = at_least(work, law("host_backward_floor") * floor)
     weight = backward * (shares.attention * attended + trained * fed + thin) / work
     part = Forward(attended, beside, fed, core, memory).again(layout, block)
-    found = forward, backward, np.minimum(part, forward), forward, core, weight, floor
+    found = LayerSeconds(
+        forward=forward,
+        backward=backward,
+        selective=np.minimum(part, forward),
+        full=forward,
+        attention=core,
+        weight=weight,
+        host=floor,
+    )
     return _predicting(layout, found) if block.joins else found
 
 
-def _predicting(layout: Layout, block: Septet) -> Septet:
+def _predicting(layout: Layout, block: LayerSeconds) -> LayerSeconds:
     """A module's block with its own embedding, head and loss; full recompute leaves all of it as it is."""
-    forward, backward, selective, full, attention, weight, host = block
     ends, share = head_seconds(layout) + embedding_seconds(layout), law("forward_share")
-    return (
-        forward + share * ends,
-        backward + (1.0 - share) * ends,
-        selective,
-        np.zeros_like(full),
-        attention,
-        weight + head_weight_seconds(layout),
-        host,
+    return block._replace(
+        forward=block.forward + share * ends,
+        backward=block.backward + (1.0 - share) * ends,
+        full=np.zeros_like(block.full),
+        weight=block.weight + head_weight_seconds(layout),
     )
 
 

@@ -67,9 +67,9 @@ class TierTable(Frozen):
         the next one (16 cards in an NVL72: the fifth lies in two racks), and all count as crossing it.
         Raises `InputError` as `level`.
         """
-        level, wanted = self.level(span), np.asarray(span)
+        level, wanted, cards = self.level(span), np.asarray(span), self.cards
         for _ in self.tiers[1:]:
-            astride = (level < len(self.tiers) - 1) & (self.cards[level] % wanted != 0)
+            astride = (level < len(self.tiers) - 1) & (cards[level] % wanted != 0)
             level = level + astride
         return level
 

@@ -20,37 +20,28 @@ class Listed:
     @classmethod
     def listed(cls, **entry: Any) -> Self:
         """An entry as a catalogue spells it; fields that have a default may be left out."""
-        form, made = _form(cast("Any", cls)), object.__new__(cls)
-        held = made.__dict__
-        held.update(form.defaults)
-        held.update(entry)
+        kinds = _kinds(cast("Any", cls))
+        held = dict(entry)
         for name, value in entry.items():
-            number = name in form.numbers
-            if number or (isinstance(value, list | dict) and name not in form.whole):
+            number = name in kinds.numbers
+            if number or (isinstance(value, list | dict) and name not in kinds.whole):
                 held[name] = told(value, number)
-        if len(held) < len(form.names) or not form.names.issuperset(entry):
-            raise TypeError(f"{cls.__name__}: other fields than it has, or too few: {sorted(entry)}")
-        return made
+        return cls(**held)
 
 
-class _Form(NamedTuple):
-    """Fields of a class: all, those that are real numbers, those that stay as they are, and the defaults."""
+class _Kinds(NamedTuple):
+    """Fields of a class that are real numbers, and those that stay as they are."""
 
-    names: frozenset[str]
     numbers: frozenset[str]
     whole: frozenset[str]
-    defaults: dict[str, Any]
 
 
 @cache
-def _form(kind: Any) -> _Form:
+def _kinds(kind: Any) -> _Kinds:
     fields = dataclasses.fields(kind)
-    made = {f.name: f.default_factory() for f in fields if f.default_factory is not dataclasses.MISSING}
-    return _Form(
-        names=frozenset([f.name for f in fields]),
+    return _Kinds(
         numbers=frozenset([f.name for f in fields if str(f.type).startswith(("float", "Annotated[float"))]),
         whole=frozenset([f.name for f in fields if "Any" in str(f.type)]),
-        defaults=made | {f.name: f.default for f in fields if f.default is not dataclasses.MISSING},
     )
 
 

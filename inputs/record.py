@@ -2,8 +2,7 @@
 
 Python 3.11 writes the source of up to seven methods for each data class and compiles them as the class is
 made: 0.6 ms of CPU a class, of which a plan loads eighty. Here the standard library only gathers the fields
-(0.04 ms), so that its `fields` and `replace` work; ``__init__`` is compiled when a few objects are made, and
-the other methods are the same few functions for all classes.
+(0.04 ms), so that its `fields` and `replace` work; the methods are the same few functions for all classes.
 
 >>> @dataclass(frozen=True)
 ... class Card:
@@ -16,8 +15,9 @@ the other methods are the same few functions for all classes.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 __all__ = ["dataclass"]
 
@@ -36,83 +36,52 @@ def _light(kind: Kind | None = None, /, *, frozen: bool = False, kw_only: bool =
     return made
 
 
-FEW = 6
-"""Objects of a class that cost less than to compile an ``__init__``."""
+class Form(NamedTuple):
+    """Fields of a class: those given by place, those given at all, and what the others start with.
+
+    `needed` is how many an object has once it is made.
+    """
+
+    placed: tuple[str, ...]
+    given: frozenset[str]
+    defaults: dict[str, Any]
+    made: dict[str, Callable[[], Any]]
+    needed: int
+    finishes: bool
+    """Whether the class has something to do when an object is made."""
 
 
-def _first(self: Any, /, *given: Any, **named: Any) -> None:
-    """Makes the first objects of a class, and after `FEW` of them the ``__init__`` of all later ones."""
-    kind = type(self)
-    before = vars(kind).get("__made__", 0)
-    if before == FEW:
-        kind.__init__ = _compiled(kind)
-        kind.__init__(self, *given, **named)
-        return
-    kind.__made__ = before + 1
-    self.__dict__.update(_bound(dataclasses.fields(kind), given, named))
-    if hasattr(kind, "__post_init__"):
-        self.__post_init__()
-
-
-def _bound(
-    own: Iterable[dataclasses.Field[Any]], given: Iterable[Any], named: dict[str, Any]
-) -> dict[str, Any]:
-    """The values of fields that are given by place and by name, and of the others what they start with."""
-    told = [*given]
-    left, found = dict(named), {}
-    for field in own:
-        if field.init and not field.kw_only and told:
-            found[field.name] = told.pop(0)
-        elif field.init and field.name in left:
-            found[field.name] = left.pop(field.name)
-        elif field.default_factory is not dataclasses.MISSING:
-            found[field.name] = field.default_factory()
-        elif field.init and field.default is dataclasses.MISSING:
-            raise TypeError(f"{field.name} is missing")
-        elif field.init:
-            found[field.name] = field.default
-    if told or left:
-        raise TypeError(f"{told or sorted(left)} is one value too many")
-    return found
-
-
-_MADE = object()
-"""Stands for a value that is made for each object."""
-
-
-def _compiled(kind: type[Any]) -> Callable[..., None]:
-    """The ``__init__`` of the fields of `kind`, as the standard library would write it."""
+@cache
+def form(kind: Any) -> Form:
+    """The fields of a data class, looked at once."""
     own = dataclasses.fields(kind)
-    placed = [_parameter(f) for f in own if f.init and not f.kw_only]
-    named = [_parameter(f) for f in own if f.init and f.kw_only]
-    lines = [f"self.__dict__.update({', '.join([told for f in own for told in _told(f)])})"]
-    if hasattr(kind, "__post_init__"):
-        lines.append("self.__post_init__()")
-    parameters = ", ".join(["self", *placed, *(["*", *named] if named else [])])
-    scope: dict[str, Any] = {"MADE": _MADE}
-    scope |= {f"of_{f.name}": f.default for f in own if f.default is not dataclasses.MISSING}
-    scope |= {f"make_{f.name}": f.default_factory for f in own}
-    exec(f"def __init__({parameters}):\n  " + "\n  ".join(lines), scope)
-    made: Callable[..., None] = scope["__init__"]
-    made.__qualname__ = f"{kind.__qualname__}.__init__"
-    return made
+    given = [f.name for f in own if f.init]
+    defaults = {f.name: f.default for f in own if f.default is not dataclasses.MISSING}
+    made = {f.name: f.default_factory for f in own if f.default_factory is not dataclasses.MISSING}
+    return Form(
+        placed=tuple([f.name for f in own if f.init and not f.kw_only]),
+        given=frozenset(given),
+        defaults=defaults,
+        made=made,
+        needed=len({*given, *defaults, *made}),
+        finishes=hasattr(kind, "__post_init__"),
+    )
 
 
-def _parameter(field: dataclasses.Field[Any]) -> str:
-    if field.default is not dataclasses.MISSING:
-        return f"{field.name}=of_{field.name}"
-    return field.name if field.default_factory is dataclasses.MISSING else f"{field.name}=MADE"
-
-
-def _told(field: dataclasses.Field[Any]) -> Iterator[str]:
-    """The value of a field, by its name; nothing where it is neither given nor made."""
-    name, made = field.name, field.default_factory is not dataclasses.MISSING
-    if made and field.init:
-        yield f"{name}=make_{name}() if {name} is MADE else {name}"
-    elif made:
-        yield f"{name}=make_{name}()"
-    elif field.init:
-        yield f"{name}={name}"
+def _init(self: Any, /, *given: Any, **named: Any) -> None:
+    """Fields by place and by name, and of the others what they start with."""
+    own, held = form(cast("Any", type(self))), self.__dict__
+    told = dict(zip(own.placed, given, strict=False)) | named
+    held.update(own.defaults)
+    held.update(told)
+    for name, make in own.made.items():
+        if name not in held:
+            held[name] = make()
+    if len(told) < len(given) + len(named) or len(held) != own.needed or not told.keys() <= own.given:
+        values = f"{given} {sorted(named)}"
+        raise TypeError(f"{type(self).__name__}: other values than it has fields, or too few: {values}")
+    if own.finishes:
+        self.__post_init__()
 
 
 def _values(self: Any) -> tuple[Any, ...]:
@@ -137,7 +106,7 @@ def _refuse(self: Any, name: str, *value: Any) -> None:
     raise dataclasses.FrozenInstanceError(f"cannot change field {name!r}")
 
 
-_METHODS: dict[str, Any] = {"__init__": _first, "__eq__": _eq, "__repr__": _repr}
+_METHODS: dict[str, Any] = {"__init__": _init, "__eq__": _eq, "__repr__": _repr}
 _FROZEN: dict[str, Any] = {"__hash__": _hash, "__setattr__": _refuse, "__delattr__": _refuse}
 _MUTABLE: dict[str, Any] = {"__hash__": None}
 

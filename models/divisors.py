@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from math import gcd, isqrt
 from typing import Literal
 
@@ -52,6 +53,7 @@ _TENSOR_REASONS = {
 }
 
 
+@lru_cache(maxsize=64)
 def divisors(transformer: Transformer) -> tuple[Divisor, ...]:
     """Every divisor of `transformer`, one a distinct (axis, of, number), in order of depth."""
     found: list[Divisor] = []

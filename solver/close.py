@@ -96,8 +96,8 @@ class Closing:
         of its choice returns to it.
         """
         rows = [_Row(entry, entry.bound) for entry in batch]
-        master: Master | None = None
         known: list[_Row] = []
+        master: Master | None = None
         closed = 0
         while True:
             closed += self._sharpened(rows)
@@ -107,17 +107,12 @@ class Closing:
                 break
             if self._out_of_time():
                 return least
-            if master is None:
+            if not known:
                 known = [row for row in rows if row.bound <= self.limit_ns]
-                master = Master(_strategies(known), [row.bound for row in known], self.rules)
-            master.tell([row.bound for row in known])
-            chosen = master.solve()
-            if chosen is None:
+                master = self._master(known)
+            row = known[0] if master is None else self._chosen(known, master)
+            if row is None:
                 break
-            index, _, spent = chosen
-            self.tally.masters += 1
-            self._charge(spent)
-            row = known[index]
             assert row.made is not None
             proved = self._leaf(row.entry, *row.made)
             if proved is not None:
@@ -125,6 +120,23 @@ class Closing:
             closed, row.bound = closed + 1, NEVER
         self.tally.bound += len(batch) - closed
         return None
+
+    def _master(self, known: list[_Row]) -> Master | None:
+        """A master over the rows; None where there is one and no rule: nothing to choose."""
+        if len(known) == 1 and not self.rules:
+            return None
+        return Master(_strategies(known), [row.bound for row in known], self.rules)
+
+    def _chosen(self, known: list[_Row], master: Master) -> _Row | None:
+        """The row the master chooses among those whose bounds it is told."""
+        master.tell([row.bound for row in known])
+        chosen = master.solve()
+        if chosen is None:
+            return None
+        index, _, spent = chosen
+        self.tally.masters += 1
+        self._charge(spent)
+        return known[index]
 
     def _sharpened(self, rows: list[_Row]) -> int:
         """Option tables for rows of least bound, until none without them may be the best; how many hold none.

@@ -87,7 +87,7 @@ class Coefficients:
         found = Sum.of(terms, len(book.layout.strategies), len(self.request.model.kinds)).take(place)
         offloaded = found.stage["offloaded"]
         fold = self.folds[:, None]
-        found.stage["layer"] += np.where(fold, offloaded, 0)
+        found.stage["layer"] = found.stage["layer"] + np.where(fold, offloaded, 0)
         found.stage["offloaded"] = np.where(fold, 0, offloaded)
         return found
 

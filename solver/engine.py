@@ -48,20 +48,9 @@ def _without_pandas(name: str) -> Any:
     return import_module(name)
 
 
-@cache
-def _light() -> Any:
-    """A `CpModel` without the old spellings of its methods, which took 0.3 ms of CPU a model."""
-
-    class Light(cp_model().CpModel):  # type: ignore[misc]
-        def _add_pre_pep8_methods(self) -> None:
-            pass
-
-    return Light
-
-
 def new_model() -> Any:
     """An empty model."""
-    return _light()()
+    return cp_model().CpModel()
 
 
 def new_solver(time_limit: float | None) -> Any:

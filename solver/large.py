@@ -42,7 +42,8 @@ class TooLarge:
         self.most = max((len(table) for table in found.variants), default=0)
         exchanges = int(found.exchange.max(initial=0)) + 1
         self.kin = 8 * (found.core * exchanges + found.exchange)
-        self.least = np.full(self.most * (int(self.kin.max(initial=0)) + 8), NONE, dtype=np.int64)
+        self.below = np.zeros(self.most * (int(self.kin.max(initial=0)) + 8), dtype=np.int64)
+        """How far the least micro-batch lies below `NONE`."""
 
     def rows(self, shapes: Ints) -> Rows:
         """All rows of some shapes."""
@@ -60,11 +61,11 @@ class TooLarge:
 
     def known(self, rows: Rows) -> Bools:
         """Rows that are too large, by what was found."""
-        least = self.least[rows.place]
+        least = NONE - self.below[rows.place]
         found: Bools = rows.filled & ((rows.micro == least) | (rows.micro >= 2 * least))
         return found
 
     def learn(self, rows: Rows, by_card: Bools) -> None:
         """These rows are too large, those `by_card` for a card."""
         some = rows.take(np.flatnonzero(rows.plain & rows.filled & by_card))
-        np.minimum.at(self.least, some.place, some.micro)
+        np.maximum.at(self.below, some.place, NONE - some.micro)

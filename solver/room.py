@@ -37,7 +37,7 @@ def with_room(request: Request, found: Space) -> Space:
         chosen.append(kinds[key])
     kinds_of_shapes = np.array(chosen, dtype=np.int64)[core]
     whole = replace(found, kind=kinds_of_shapes, variants=tuple(tables))
-    kept = whole.take(np.flatnonzero(whole.sizes))
+    kept = whole if whole.sizes.all() else whole.take(np.flatnonzero(whole.sizes))
     return kept.short_of(int(found.sizes @ (1 + found.others) - kept.sizes @ (1 + kept.others)))
 
 

@@ -47,7 +47,8 @@ class Priced:
         known = self.last
         if known is not None and np.isin(worth, known[0]).all():
             return worth, known[1].take(np.searchsorted(known[0], worth)).under(request)
-        part = self.whole.take(worth).under(request)
+        every = len(worth) == len(self.bounds)
+        part = (self.whole if every else self.whole.take(worth)).under(request)
         self.last = worth, part
         return worth, part
 
@@ -111,7 +112,9 @@ def priced(request: Request, found: Space, bounds: ShapeBounds, shapes: Ints, so
     """The rows of some shapes that the mask `some` and the request's rules leave, with their time bounds."""
     rows, (book, place) = found.rows(shapes), bounds.works(found, shapes)
     kept = np.flatnonzero(some & obeying(request, rows))
-    whole = Coefficients(request, rows.take(kept), of_work=(book, place[kept]))
+    if len(kept) < len(rows):
+        rows, place = rows.take(kept), place[kept]
+    whole = Coefficients(request, rows, of_work=(book, place))
     return Priced(kept, whole, time_bound(whole))
 
 

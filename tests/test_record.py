@@ -99,12 +99,21 @@ def test_frozen_objects_refuse_and_others_do_not(dataclass: Make) -> None:
 
 @BOTH
 @pytest.mark.parametrize(
-    ("given", "named"), [((), {}), (("a", 1, [], 4), {}), (("a",), {"name": "b"}), (("a",), {"other": 1})]
+    ("given", "named"),
+    [
+        ((), {}),
+        (("a", 1, [], 4), {}),
+        (("a",), {"name": "b"}),
+        (("a",), {"other": 1}),
+        ((), {"other": 1}),
+        (("a",), {"known": {}}),
+    ],
 )
 def test_wrong_arguments_are_type_errors(dataclass: Make, given: Any, named: Any) -> None:
-    """Missing, too many, twice or unknown, for the first object and for later ones."""
+    """Missing, too many, twice or unknown, for an object that is made at once and for a later one."""
     fixed = classes(dataclass)[0]
 
-    for _ in range(record.FEW + 2):
+    for _ in range(2):
         with pytest.raises(TypeError):
             fixed(*given, **named)
+        fixed("a")
