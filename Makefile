@@ -6,6 +6,8 @@ E2E := .venv-e2e
 WHEEL := .venv-wheel
 MEGATRON := 0.19.0
 WORKERS := -n auto --maxprocesses 8
+# Each starts ranks of its own; a file's tests share what its ranks found.
+RANKS := -n auto --maxprocesses 4 --dist loadfile
 
 .PHONY: demo test check test-clients test-e2e slurm wheel-test clean
 
@@ -24,7 +26,7 @@ demo: $(VENV)/installed
 	@ls -1 demo
 
 test: $(VENV)/dev
-	$(VENV)/bin/python -m pytest tests -m 'not clients and not e2e' $(WORKERS)
+	$(VENV)/bin/python -m pytest tests --ignore tests/test_docs.py -m 'not clients and not e2e' $(WORKERS)
 	$(VENV)/bin/python -m pytest --doctest-modules --pyargs $(addprefix shardwise.,calibration cli costs hardware inputs launch models plans runs solver) shardwise
 
 check: $(VENV)/dev
@@ -35,12 +37,12 @@ check: $(VENV)/dev
 	$(VENV)/bin/python -m pytest tests/test_docs.py
 	$(MAKE) wheel-test
 
-# The built wheel and sdist, tested in a clean environment away from the tree.
+# The wheel that the sdist makes, tested in a clean environment away from the tree.
 wheel-test: $(VENV)/dev
 	rm -rf build dist $(WHEEL)
 	$(VENV)/bin/python -m build --outdir dist . >/dev/null
 	$(PYTHON) -m venv $(WHEEL)
-	$(WHEEL)/bin/python -m pip install --quiet dist/*.whl pytest pytest-xdist hypothesis
+	$(WHEEL)/bin/python -m pip install --quiet dist/*.whl
 	sh scripts/test_wheel.sh $(CURDIR)/$(WHEEL)
 
 $(CLIENTS)/installed: pyproject.toml
@@ -51,7 +53,7 @@ $(CLIENTS)/installed: pyproject.toml
 
 # By hand, with -m 'clients and slow': DeepSpeed's own Lion, which is compiled for minutes.
 test-clients: $(CLIENTS)/installed
-	$(CLIENTS)/bin/python -m pytest tests/clients -m 'clients and not slow' -W default
+	$(CLIENTS)/bin/python -m pytest tests/clients -m 'clients and not slow' -W default $(RANKS)
 
 # Megatron-LM's checks of arguments are in the wheel of a release for Python 3.12, which pip will not install beside
 # an older Python: it is unpacked. A MEGATRON_LM of your own names a checkout instead.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import fields, replace
+from functools import cache
 from typing import Any
 
 import pytest
@@ -55,10 +56,16 @@ def nested(value: Any) -> Iterator[Any]:
             yield from nested(inner)
 
 
+@cache
+def adapter(kind: Any) -> TypeAdapter[Any]:
+    """What checks the entries of a type."""
+    return TypeAdapter(kind)
+
+
 def checked(entry: Any) -> Any:
     """What pydantic makes of the fields of an entry, by the types and bounds they are annotated with."""
     kind: Any = type(entry)
-    return TypeAdapter(kind).validate_python({one.name: getattr(entry, one.name) for one in fields(kind)})
+    return adapter(kind).validate_python({one.name: getattr(entry, one.name) for one in fields(kind)})
 
 
 def test_what_is_listed_is_valid() -> None:
