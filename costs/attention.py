@@ -26,7 +26,7 @@ def core_seconds(layout: Layout, mixer: Mixing) -> tuple[Floats, Floats]:
     mine = kernels[stacks]
     forward, backward = np.zeros(len(mine)), np.zeros(len(mine))
     for kernel in dict.fromkeys(kernels[distinct(stacks)].tolist()):
-        seconds = _unfused(layout, mixer) if kernel == "unfused" else _fused(layout, mixer, kernel)
+        seconds = (_fused if kernel.startswith("flash") else _products)(layout, mixer, kernel)
         forward, backward = (
             np.where(mine == kernel, new * slower, old)
             for new, old in zip(seconds, (forward, backward), strict=True)
@@ -58,11 +58,12 @@ def _fused(layout: Layout, attention: Mixing, generation: str) -> tuple[Floats, 
     return forward, both - forward
 
 
-def _unfused(layout: Layout, attention: Mixing) -> tuple[Floats, Floats]:
+def _products(layout: Layout, attention: Mixing, kernel: str) -> tuple[Floats, Floats]:
     """Scores and values as two products over the whole square, and their element-wise passes.
 
-    Forward: two products and 9 bytes a score; backward: four and 11. A head size that is no multiple
-    of 8 makes the products 8.5 times as long (bloom_prequel).
+    Forward: two products and 9 bytes a score; backward: four and 11; where scale and mask are operators of
+    their own 17 and 19. A head size that is no multiple of 8 makes the products 8.5 times as long
+    (bloom_prequel).
     """
     sequence = float(layout.training.sequence_length)
     rows = layout.tokens * attention.heads / layout.tensor
@@ -71,5 +72,6 @@ def _unfused(layout: Layout, attention: Mixing) -> tuple[Floats, Floats]:
     products = products + product_seconds(layout, rows, head, keys, linear=False)
     products = products * (law("odd_head_factor") if attention.head_dim % 8 else 1.0)
     scores = rows * sequence / memory_rate(layout)
-    forward = products + law("unfused_forward_bytes") * scores
-    return forward, 2.0 * products + law("unfused_backward_bytes") * scores
+    word = kernel.replace("-", "_")
+    forward = products + law(f"{word}_forward_bytes") * scores
+    return forward, 2.0 * products + law(f"{word}_backward_bytes") * scores

@@ -59,8 +59,8 @@ def layer_launches(layout: Layout, block: Block) -> Floats:
     for code in distinct(codes).tolist():
         known = launch_sets()[own[code] or saved[code]]
         found = np.where(codes == code, _operations(layout, block, known), found)
-    unfused = stack_has(layout, "attention_kernel", "unfused")
-    cores = np.where(unfused, law("unfused_core_launches"), 1.0) * len(block.mixers)
+    products = stack_has(layout, "writes_scores", True)
+    cores = np.where(products, law("unfused_core_launches"), 1.0) * len(block.mixers)
     total: Floats = found + cores + _of_adapters(layout, block)
     return total
 

@@ -53,8 +53,9 @@ class Stack(Listed):
     """What it saves under selective recompute; "none" where there is no such thing."""
     full_set: str = "input"
     """What a layer saves under full recompute."""
-    attention_kernel: Literal["unfused", "flash2", "flash3"]
-    """Scores as products, or the generation of fused kernels; a card without the newer one runs flash2."""
+    attention_kernel: Literal["written-out", "unfused", "flash2", "flash3"]
+    """Scores as products, with operators for scale, mask and softmax or one kernel of them; or the generation
+    of fused kernels: a card without the newer one runs flash2."""
     gather_share: Annotated[float, Field(gt=0, le=1)]
     """Share of the network cards that a layer's collectives between islands reach."""
     context_imbalance: Annotated[float, Field(ge=0)]
@@ -102,6 +103,11 @@ class Stack(Listed):
     """Whether each card holds all weights in 16 bits for a moment before they are sharded."""
     source: str
     grade: str
+
+    @property
+    def writes_scores(self) -> bool:
+        """Whether attention is products, whose scores stand in memory."""
+        return self.attention_kernel in ("written-out", "unfused")
 
 
 @cache

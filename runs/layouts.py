@@ -168,7 +168,7 @@ def _exchange(record: Record, context: int) -> dict[str, object]:
 
 
 def _kernels(record: Record, software: Software) -> list[str]:
-    fused = stack(software.stack).attention_kernel != "unfused"
+    fused = not stack(software.stack).writes_scores
     return ["attention unfused -> fused"] if fused and record.flag("flash_attention") is False else []
 
 

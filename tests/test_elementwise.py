@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from shardwise import Cluster, Request, Strategy, Training, Transformer, price
+from shardwise.costs.attention import core_seconds
 from shardwise.costs.columns import Strategies
 from shardwise.costs.elementwise import memory_seconds, moved_sets
 from shardwise.costs.kernels import head_seconds
@@ -72,6 +74,17 @@ def test_a_gradient_copied_to_fp32_before_it_is_added_moves_twelve_bytes_more() 
     parameters, batches = 6_738_415_616, 4
 
     assert (wide - narrow) / 1e9 == pytest.approx(12 * parameters * batches / (0.85 * 2.039e12), rel=1e-2)
+
+
+def test_scores_scaled_and_masked_by_operators_move_eight_bytes_more() -> None:
+    """Scale and mask read and write 2 bytes a head, query and key, and so do their gradients."""
+    found = []
+    for stack in ("deepspeed-written-out-2021", "megatron-deepspeed-2022"):
+        priced = layout("gpt2", stack)
+        found.append(np.concatenate(core_seconds(priced, priced.blocks[0].mixers[0])) * memory_rate(priced))
+    scores = TOKENS * 12 * TOKENS
+
+    assert found[0] - found[1] == pytest.approx([8 * scores, 8 * scores], rel=1e-6)
 
 
 def test_grouped_keys_are_written_out_where_the_stack_does() -> None:
