@@ -33,8 +33,11 @@ class Routes:
 
 
 def routes(coefficients: Coefficients, row: int) -> Routes | None:
-    """The four answers; None where the row is too large to try everything or shares host memory."""
-    if not recompute_alike(coefficients)[row]:
+    """The four answers; None where the row is too large to try everything or shares host memory.
+
+    Also where the last stage lacks layers: what its head adds to a chunk is no line in the layers then.
+    """
+    if not recompute_alike(coefficients)[row] or coefficients.lacking[row]:
         return None
     if coefficients.strategies.is_("offload_optimizer", "cpu")[row]:
         return None

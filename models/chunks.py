@@ -84,6 +84,16 @@ def in_order(strategy: Strategy) -> list[int]:
     return [chunks[stage][chunk].layers for stage, chunk in links(strategy)]
 
 
+def lacking(layers: int, chunks: int, held: int) -> tuple[int, ...]:
+    """Sizes of `chunks` that would hold `held` layers each, did they not lack `layers` at their end.
+
+    >>> lacking(2, 4, 3), lacking(3, 4, 2)
+    ((3, 3, 3, 1), (2, 2, 1, 0))
+    """
+    gone = [max(min(layers - held * behind, held), 0) for behind in reversed(range(chunks))]
+    return tuple(held - less for less in gone)
+
+
 def uneven_chunks(strategy: Strategy) -> bool:
     """Whether some stage holds chunks of several lengths."""
     return any(len(set(sizes_of(stage, strategy.virtual_pipeline))) > 1 for stage in strategy.stages)

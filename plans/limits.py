@@ -36,6 +36,11 @@ class Limits(Frozen):
     max_comm_fraction: float | None = Field(default=None, ge=0, le=1)
     max_uplink_bytes_per_step: int | None = Field(default=None, ge=0, le=2**60)
 
+    @property
+    def on_stages(self) -> bool:
+        """Whether something is limited that no row tells alone: what stages show and send."""
+        return self.max_comm_fraction is not None or self.max_uplink_bytes_per_step is not None
+
     def host_bytes(self, share_bytes: int) -> int:
         """Bytes that offloaded states may take of a node that can give `share_bytes` (0: not known).
 

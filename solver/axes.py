@@ -156,11 +156,24 @@ def sequence_parallel(request: Request, known: Backend, core: Core) -> list[int]
 
 
 def chunks(request: Request, known: Backend, core: Core) -> list[int]:
-    """Interleaved chunks: only with stages, for a stack of one kind of layer, v dividing the layers."""
-    layers = request.model.layers
-    many = core.pipeline > 1 and len(request.model.kinds) == 1
-    values = [v for v in divisors_of(layers) if v == 1 or (many and core.pipeline * v <= layers)]
+    """Interleaved chunks, which divide the layers where a last stage that lacks some cannot be told."""
+    values = chunk_numbers(request.model, core.pipeline)
+    if known.layers_freedom == "even" or request.limits.on_stages or request.cluster.others:
+        values = [v for v in values if request.model.layers % v == 0]
     return _axis(known, "virtual_pipeline", values, request.choose.virtual_pipeline)
+
+
+def chunk_numbers(model: Transformer, stages: int) -> list[int]:
+    """Chunks a stage may hold: only with stages, for a stack of one kind of layer.
+
+    They divide the layers, or those of the fullest stage of an even cut, which then takes no longer than
+    without chunks.
+    """
+    if stages == 1 or len(model.kinds) > 1:
+        return [1]
+    whole = [v for v in divisors_of(model.layers) if stages * v <= model.layers]
+    fullest = [v for v in divisors_of(-(-model.layers // stages)) if -(-model.layers // v) >= stages]
+    return sorted({1, *whole, *fullest})
 
 
 def orders(request: Request, core: Core) -> list[int]:

@@ -122,7 +122,7 @@ def _in_reach(coefficients: Coefficients, found: Cases, limit_ns: int) -> Cases:
 def longest(coefficients: Coefficients, rows: Ints, limit_ns: int) -> Ints:
     """Most layers of a chunk: each other stage holds one, and m v chunks of the lightest keep the limit."""
     s = coefficients.strategies
-    most = coefficients.request.model.layers // s.virtual_pipeline[rows] - s.pipeline_parallel[rows] + 1
+    most = coefficients.depth[rows] - s.pipeline_parallel[rows] + 1
     each = limit_ns // np.maximum(coefficients.passes[rows], 1)
     none = np.zeros_like(rows)
     found: Ints = np.minimum(most, _layers_in(coefficients, Cases(rows, none, none), each))
@@ -164,7 +164,7 @@ def spent(coefficients: Coefficients, found: Cases, most: Ints) -> Ints:
     s, rows, chunk = coefficients.strategies, found.row, coefficients.chunk.stage
     count = layers_by_kind(coefficients.request)
     v, p = s.virtual_pipeline[rows], s.pipeline_parallel[rows]
-    full, rest = np.divmod(np.maximum(int(count.sum()) // v - p, 0), np.maximum(most - 1, 1))
+    full, rest = np.divmod(np.maximum(coefficients.depth[rows] - p, 0), np.maximum(most - 1, 1))
     full, number = np.minimum(full, p), found.number
     one = np.minimum(number, 1)
     again = full * np.minimum(number, most) + np.where(full < p, np.minimum(number, 1 + rest), 0)
@@ -196,7 +196,7 @@ def _slowest(coefficients: Coefficients, bounds: Ints, limit_ns: int) -> Ints:
     count = layers_by_kind(coefficients.request)
     work = work_of(chunk, count, p, v)
     mean = -(-work // p)
-    fullest = chunk["layer"].min(axis=1) * -(-(int(count.sum()) // v) // p) + chunk["fixed"]
+    fullest = chunk["layer"].min(axis=1) * -(-coefficients.depth // p) + chunk["fixed"]
     slack = np.maximum(limit_ns - bounds, 0)
     several = np.where(
         passes > 1, np.maximum(mean, fullest) + slack // np.maximum(passes - 1, 1), work + slack
@@ -211,7 +211,7 @@ def _holds_all(coefficients: Coefficients, tau: Ints) -> Bools:
     held = np.arange(most.shape[1])[None, :] < s.pipeline_parallel[:, None]
     impossible = (held & (most < 1)).any(axis=1)
     total = np.where(held, np.minimum(most, 2**20), 0).sum(axis=1)
-    enough: Bools = ~impossible & (total >= coefficients.request.model.layers // s.virtual_pipeline)
+    enough: Bools = ~impossible & (total >= coefficients.depth)
     return enough
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..costs.columns import FLAGS, Strategies
 from ..inputs.record import dataclass
+from ..models.chunks import lacking
 from ..models.strategy import Stage, Strategy
 from ..plans import Request
 from .coefficients import Coefficients
@@ -220,22 +221,30 @@ def _found(entry: Entry, plan: LeafPlan) -> Found:
     headroom = min(stage[at["spare_kib"]] for stage in plan.stages)
     layers = sum(stage[at[name]] for stage in plan.stages for name in ("full", "selective", "offloaded"))
     mechanisms = switches(entry.part, entry.row) + layers
-    strategy = strategy_of(entry.part.strategies, entry.row, plan)
+    layers = entry.part.request.model.layers
+    strategy = strategy_of(entry.part.strategies, entry.row, plan, layers)
     return Found(strategy, plan.step_ns, entry.key, headroom, mechanisms)
 
 
-def strategy_of(strategies: Strategies, row: int, plan: LeafPlan) -> Strategy:
-    """The strategy of a row with the stages a leaf chose."""
+def strategy_of(strategies: Strategies, row: int, plan: LeafPlan, layers: int) -> Strategy:
+    """The strategy of a row with the stages a leaf chose, which hold `layers`."""
     knobs = strategies.row(row)
     chunks = knobs["virtual_pipeline"]
     at = {name: FIELDS.index(name) for name in FIELDS}
-    stages = tuple(
-        Stage(
-            layers=chosen[at["layers"]] * chunks,
-            recompute_full_layers=chosen[at["full"]] * chunks,
-            recompute_selective_layers=chosen[at["selective"]] * chunks,
-            offloaded_layers=chosen[at["offloaded"]],
+    fewer = chunks * sum(chosen[at["layers"]] for chosen in plan.stages) - layers
+    stages = []
+    for place, chosen in enumerate(plan.stages):
+        held, full, selective, offloaded = (
+            chosen[at[name]] for name in ("layers", "full", "selective", "offloaded")
         )
-        for chosen in plan.stages
-    )
-    return Strategy(**knobs, stages=stages)
+        sizes = lacking(fewer if place == len(plan.stages) - 1 else 0, chunks, held)
+        stages.append(
+            Stage(
+                layers=sum(sizes),
+                recompute_full_layers=sum(min(full, size) for size in sizes),
+                recompute_selective_layers=sum(min(selective, size) for size in sizes),
+                offloaded_layers=min(offloaded, sum(sizes)),
+                chunk_layers=sizes,
+            )
+        )
+    return Strategy(**knobs, stages=tuple(stages))

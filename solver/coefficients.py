@@ -101,9 +101,51 @@ class Coefficients:
         return found
 
     @cached_property
-    def chunk(self) -> Sum:
-        """Nanoseconds of a chunk for one micro-batch."""
+    def depth(self) -> Ints:
+        """Layers of the stack that the stages of each row share out once for every chunk, rounded up."""
+        found: Ints = -(-self.request.model.layers // self.strategies.virtual_pipeline)
+        return found
+
+    @cached_property
+    def lacking(self) -> Ints:
+        """Layers that the last stage of each row lacks, as its chunks do not divide the layers."""
+        found: Ints = self.depth * self.strategies.virtual_pipeline - self.request.model.layers
+        return found
+
+    @cached_property
+    def spread_chunk(self) -> Sum:
+        """`chunk` as if the last stage lacked nothing."""
         return self._spread(self._shared[0].unspread)
+
+    @cached_property
+    def chunk(self) -> Sum:
+        """Nanoseconds of a chunk for one micro-batch.
+
+        What a last chunk lacks leaves room for the head: `last` is its least beside any recompute.
+        """
+        found = self.spread_chunk
+        if not self.lacking.any():
+            return found
+        layer = found.stage["layer"][:, 0] + np.maximum(
+            np.maximum(found.stage["full"], found.stage["selective"])[:, 0], 0
+        )
+        least = found.stage["last"] - self.lacking * layer // self.strategies.virtual_pipeline
+        last = np.where(self.lacking > 0, np.maximum(least, 0), found.stage["last"])
+        return Sum(found.stage | {"last": last}, found.flight)
+
+    @cached_property
+    def room(self) -> Ints:
+        """Nanoseconds of a chunk that `chunk` leaves out of the head at most."""
+        if not self.lacking.any():
+            return np.zeros_like(self.lacking)
+        found: Ints = self.spread_chunk.stage["last"] - self.chunk.stage["last"]
+        return found
+
+    def _without(self, found: Sum) -> Sum:
+        """A sum over stages whose last one holds fewer layers than its chunks have room for."""
+        if self.lacking.any():
+            found.stage["last"] = found.stage["last"] - self.lacking * found.stage["layer"][:, 0]
+        return found
 
     @cached_property
     def ends(self) -> dict[str, Ints]:
@@ -114,17 +156,17 @@ class Coefficients:
     @cached_property
     def tail(self) -> Sum:
         """Nanoseconds of a stage once a step."""
-        return self._sum(self._shared[0].tail)
+        return self._without(self._sum(self._shared[0].tail))
 
     @cached_property
     def host(self) -> Sum:
         """Host KiB one card brings."""
-        return self._sum(self._shared[0].host)
+        return self._without(self._sum(self._shared[0].host))
 
     @cached_property
     def memory(self) -> dict[str, Sum]:
         """Card KiB at each peak moment."""
-        return {moment: self._sum(terms) for moment, terms in self._shared[0].memory.items()}
+        return {moment: self._without(self._sum(terms)) for moment, terms in self._shared[0].memory.items()}
 
     @cached_property
     def uplink(self) -> tuple[Sum, Sum]:
@@ -174,7 +216,7 @@ class Coefficients:
     def under(self, request: Request) -> Coefficients:
         """These coefficients under the limits of another request for the same job on the same cluster."""
         found = Coefficients(request, self.strategies, of_work=self.of_work)
-        for name in ("chunk", "ends", "tail", "host", "memory", "binding"):
+        for name in ("spread_chunk", "chunk", "ends", "tail", "host", "memory", "binding"):
             if name in self.__dict__:
                 found.__dict__[name] = self.__dict__[name]
         return found
@@ -205,7 +247,7 @@ class Coefficients:
         known = self.of_work
         work = known and (known[0], known[1][rows])
         found = Coefficients(self.request, self.strategies.take(rows), of_work=work)
-        for name in ("chunk", "tail", "host"):
+        for name in ("spread_chunk", "chunk", "tail", "host"):
             if name in self.__dict__:
                 found.__dict__[name] = self.__dict__[name].take(rows)
         if "ends" in self.__dict__:

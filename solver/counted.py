@@ -45,17 +45,18 @@ class Counted:
     @cached_property
     def layers(self) -> Ints:
         """Layers of a chunk's stack in each case."""
-        chunks = self.coefficients.strategies.virtual_pipeline[self.cases.row]
-        found: Ints = self.coefficients.request.model.layers // chunks
+        found: Ints = self.coefficients.depth[self.cases.row]
         return found
 
     def holds(self, tau: Ints) -> Bools:
         """Cases whose stages hold all layers with chunks of at most `tau` ns.
 
-        Inner stages hold at most what the last of them would without an end, which settles most cases.
+        Inner stages hold at most what the last of them would without an end, which settles most cases; a last
+        stage that lacks layers may hold more.
         """
         loose = self._most(np.arange(len(tau)), (self.stages - 1)[:, None], tau, False)[:, 0]
         found: Bools = loose * self.stages >= self.layers
+        found |= self.coefficients.lacking[self.cases.row] > 0
         some = np.flatnonzero(found)
         most, held = self._everywhere(some, tau[some])
         able = ((most >= 1) | ~held).all(axis=1)
@@ -94,12 +95,13 @@ class Counted:
         again = np.minimum(layers, self.cases.number[:, None])
         line = self._line(self._time, every)
         busy = self._fixed(c.chunk.stage, rows, index, True) + line.kept * layers + line.change * again
+        busy[every, self.stages - 1] += c.room[rows]
         stage = layers * c.strategies.virtual_pipeline[rows][:, None]
         tail = self._fixed(c.tail.stage, rows, index, True) + c.tail.stage["layer"][rows] * stage
         host = self._fixed(c.host.stage, rows, index, True) + c.host.stage["layer"][rows] * stage
         whole &= host_holds(c, rows, np.where(held, host, 0).max(axis=1, initial=0))
-        longest = np.where(held, busy - self._fixed(c.chunk.stage, rows, index, True), 0)
-        longest = np.where(held, longest + c.chunk.stage["fixed"][rows][:, None], 0)
+        bare = self._fixed(c.chunk.stage, rows, index, False) + line.kept * layers + line.change * again
+        longest = np.where(held, bare, 0)
         rounds = c.rounds(rows, longest, longest[:, 0], longest[every, self.stages - 1])
         found = (c.passes[rows] - 1) * rounds.pace(np.where(held, busy, 0).max(axis=1, initial=0))
         found = found + np.where(held, busy, 0).sum(axis=1) + np.where(held, tail, 0).max(axis=1, initial=0)

@@ -41,7 +41,7 @@ class Even:
         """Chunk-layers of the four stages."""
         s = self.coefficients.strategies
         p = s.pipeline_parallel
-        base, extra = np.divmod(self.coefficients.request.model.layers // s.virtual_pipeline, p)
+        base, extra = np.divmod(self.coefficients.depth, p)
         first = base + ((p > 1) & (extra >= p - 1) & (extra > 0))
         found: Ints = np.stack([first, base + (extra > 0), base, base], axis=1)
         return found
@@ -51,7 +51,7 @@ class Even:
         """How many stages each of the four stands for."""
         s = self.coefficients.strategies
         p = s.pipeline_parallel
-        extra = (self.coefficients.request.model.layers // s.virtual_pipeline) % p
+        extra = self.coefficients.depth % p
         inner = np.maximum(p - 2, 0)
         more = np.where(extra > 0, np.minimum(extra, inner), inner)
         found: Ints = np.stack([np.ones_like(p), more, inner - more, (p > 1).astype(np.int64)], axis=1)
@@ -144,8 +144,9 @@ class Even:
         busy = busy + c.chunk.stage["offloaded"][:, :1] * stage
         if word != "none":
             busy = busy + again * c.chunk.stage[word][:, :1]
-        most = np.where(self.held, busy, 0).max(axis=1)
-        pace = self.rounds(busy).pace(most)
+        rounds = self.rounds(busy)
+        busy[:, 3] += c.room
+        pace = rounds.pace(np.where(self.held, busy, 0).max(axis=1))
         after = np.where(self.held, self.value(c.tail.stage, stage), 0).max(axis=1)
         total = (c.passes - 1) * pace + (busy * self.times).sum(axis=1) + after
         return np.where(fits, total, NEVER)

@@ -57,7 +57,7 @@ def least_tail(coefficients: Coefficients) -> Ints:
     """The tail of the stage of most layers at least, ns."""
     s, tail = coefficients.strategies, coefficients.tail.stage
     v = s.virtual_pipeline
-    fullest = -(-(coefficients.request.model.layers // v) // s.pipeline_parallel) * v
+    fullest = -(-coefficients.depth // s.pipeline_parallel) * v - coefficients.lacking
     each = tail["layer"] + np.minimum(tail["offloaded"], 0)
     return cheapest(each, layers_by_kind(coefficients.request), fullest) + tail["fixed"]
 
@@ -70,12 +70,19 @@ def work_of(chunk: dict[str, Ints], count: Ints, p: Ints, v: Ints) -> Ints:
 
 
 def least_chunks(chunk: dict[str, Ints], count: Ints, p: Ints, v: Ints, passes: Ints) -> Ints:
-    """(m v - 1) max(ceil(W / p), the fullest stage) + W; ceil(L / (v p)) layers lie on some stage."""
-    fullest = -(-(int(count.sum()) // v) // p)
+    """(m v - 1) max(ceil(W / p), the fullest stage) + W; ceil(L / (v p)) layers lie in some chunk."""
+    depth = -(-int(count.sum()) // v)
+    fullest = -(-depth // p)
     work = work_of(chunk, count, p, v)
     least = cheapest(chunk["layer"], count, fullest) + chunk["fixed"]
     bound: Ints = (passes - 1) * np.maximum(-(-work // p), least) + work
     return bound
+
+
+def least_head(last: Ints, layers: int, v: Ints) -> Ints:
+    """What the head adds to a chunk of the last stage: nothing is known where that lacks layers."""
+    found: Ints = np.where(-layers % v > 0, 0, -(-last // v))
+    return found
 
 
 @dataclass(frozen=True)
@@ -123,7 +130,10 @@ def _bounds(request: Request, found: Space, chunk: dict[str, Ints]) -> Ints:
     """What no row of some shapes beats, of the work of one chunk with embedding and head whole."""
     shapes = found.shapes
     v, p = shapes["virtual_pipeline"], shapes["pipeline_parallel"]
-    spread = chunk | {piece: -(-chunk[piece] // v) for piece in ("first", "last")}
+    spread = chunk | {
+        "first": -(-chunk["first"] // v),
+        "last": least_head(chunk["last"], request.model.layers, v),
+    }
     passes = shapes["gradient_accumulation_steps"] * v
     return least_chunks(spread, layers_by_kind(request), p, v, passes)
 

@@ -97,7 +97,7 @@ def row_options(
     `known` are the row's levels, where they have been found for this limit or a higher one.
     """
     table = RowTable(coefficients, row)
-    layers = coefficients.request.model.layers // table.chunks
+    layers = int(coefficients.depth[row])
     contiguous = len(coefficients.request.model.kinds) > 1
     stages, cards, aligned = (int(part[row]) for part in coefficients.node_stages)
     on_host = bool(coefficients.on_host[row])

@@ -9,6 +9,7 @@ from ..costs import Ledger
 from ..costs.law import law
 from ..models import Strategy
 from ..models.backend import backend
+from ..models.chunks import lacking
 from ..models.strategy import Stage
 from ..plans import Conflict, Request
 from ..plans.quantity import gib, gibs
@@ -170,14 +171,18 @@ def _leaned(request: Request, coefficients: Coefficients, row: int) -> Strategy:
     ]
     word, chunks = (able or ["none"])[0], knobs["virtual_pipeline"]
     offloaded = knobs["offload_optimizer"] != "none"
+    counts = uniform_counts(int(coefficients.depth[row]), knobs["pipeline_parallel"])
+    fewer = [0] * (len(counts) - 1) + [int(coefficients.lacking[row])]
+    sizes = [lacking(less, chunks, held) for less, held in zip(fewer, counts, strict=True)]
     stages = [
         Stage(
-            layers=layers * chunks,
-            recompute_full_layers=layers * chunks if word == "full" else 0,
-            recompute_selective_layers=layers * chunks if word == "selective" else 0,
-            offloaded_layers=layers * chunks if offloaded else 0,
+            layers=sum(each),
+            recompute_full_layers=sum(each) if word == "full" else 0,
+            recompute_selective_layers=sum(each) if word == "selective" else 0,
+            offloaded_layers=sum(each) if offloaded else 0,
+            chunk_layers=each,
         )
-        for layers in uniform_counts(request.model.layers // chunks, knobs["pipeline_parallel"])
+        for each in sizes
     ]
     return Strategy(**knobs, stages=tuple(stages))
 

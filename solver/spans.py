@@ -134,8 +134,7 @@ class Reach:
     @cached_property
     def layers(self) -> Ints:
         """Layers of a chunk's stack in each case."""
-        chunks = self.coefficients.strategies.virtual_pipeline[self.cases.row]
-        found: Ints = self.coefficients.request.model.layers // chunks
+        found: Ints = self.coefficients.depth[self.cases.row]
         return found
 
     @cached_property

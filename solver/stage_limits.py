@@ -25,7 +25,7 @@ def comm_share(request: Request) -> int | None:
 def on_stages(request: Request) -> bool:
     """Whether a request has such limits: then a plan of a row need not obey although its row does."""
     limits = request.limits
-    return limits.max_comm_fraction is not None or limits.max_uplink_bytes_per_step is not None
+    return limits.on_stages
 
 
 def overstepped(request: Request, ledger: Ledger) -> Iterator[tuple[str, str]]:
@@ -57,7 +57,7 @@ def _may_show_little(coefficients: Coefficients) -> Bools:
     chunk, tail = coefficients.chunk.stage, coefficients.tail.stage
     each, once = (part.stage for part in coefficients.communication)
     p, v, passes = s.pipeline_parallel, s.virtual_pipeline, coefficients.passes
-    layers = coefficients.request.model.layers // v
+    layers = coefficients.depth
     slow = _most(chunk) + v * np.maximum(chunk["offloaded"].max(axis=1), 0)
     ends = chunk["fixed"] + np.maximum(chunk["first"], 0) + np.maximum(chunk["last"], 0)
     work = work_of(chunk, layers_by_kind(coefficients.request), p, v)

@@ -61,11 +61,16 @@ class RowTable:
         """Chunks a stage."""
         return int(self.coefficients.strategies.virtual_pipeline[self.row])
 
+    @property
+    def lacking(self) -> int:
+        """Layers that the last stage lacks."""
+        return int(self.coefficients.lacking[self.row])
+
     @cached_property
     def prefix(self) -> Ints:
         """Layers of each kind before each depth, in chunk-layers, (layers + 1, kinds)."""
         kinds = np.array(self.coefficients.request.model.kind_of_layer)
-        depth = kinds[: len(kinds) // self.chunks]
+        depth = kinds[: int(self.coefficients.depth[self.row])]
         found = np.zeros((len(depth) + 1, int(kinds.max()) + 1), dtype=np.int64)
         found[np.arange(1, len(depth) + 1), depth] = 1
         before: Ints = found.cumsum(axis=0)
@@ -152,6 +157,8 @@ class RowTable:
             spare[place, kept],
             *self._rounds(stages, weighed, kept, place),
         ]
+        if self.lacking and int(stages[-1]) == self.stages - 1:
+            self._shorten(columns[1:], weighed, kept, place == len(stages) - 1)
         if weighed.shown is not None:
             shown = zip(weighed.shown, c.communication, strict=True)
             columns += [values[kept] + self._ends(total.stage, stages)[place] for values, total in shown]
@@ -164,6 +171,20 @@ class RowTable:
         first, last = stages[place] == 0, stages[place] == self.stages - 1
         whole = first * int(c.ends["first"][row]) + last * int(c.ends["last"][row])
         return longest, np.where(first | last, longest + whole, 0)
+
+    def _shorten(self, columns: list[Ints], weighed: Weighed, kept: Ints, last: Bools) -> None:
+        """Chunk and link, in place, of options of a last stage that lacks layers.
+
+        Their last chunk holds fewer, and the head fills what that leaves before it adds to a chunk.
+        """
+        c, picks = self.coefficients, weighed.picks[kept[last]].copy()
+        longest = columns[LONGEST - 5][last]
+        picks[:, 1] = np.maximum(picks[:, 1] - self.lacking, 0)
+        picks[:, 2], picks[:, 3] = np.minimum(picks[:, 2], picks[:, 1]), np.minimum(picks[:, 3], picks[:, 1])
+        short = self._inner(c.chunk.stage, self._counts(picks), 1) + int(c.chunk.stage["fixed"][self.row])
+        spread = int(c.spread_chunk.stage["last"][self.row])
+        columns[0][last] = longest + np.maximum(spread - (longest - short) // self.chunks, 0)
+        columns[END - 5][last] = short + int(c.ends["last"][self.row])
 
     def _carried(self, stages: Ints, weighed: Weighed) -> Bools:
         """Picks whose traffic the uplinks of a machine may carry, (stages, picks) or all."""

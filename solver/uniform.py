@@ -69,7 +69,7 @@ def _groups(coefficients: Coefficients) -> Iterator[_Even]:
     for pair in distinct(pairs).tolist():
         p, v = pair >> 32, pair & 0xFFFFFFFF
         rows = np.flatnonzero(pairs == pair)
-        sizes = uniform_counts(len(kinds) // v, p)
+        sizes = uniform_counts(-(-len(kinds) // v), p)
         if p > 1 and kinds.max():
             last = max(coefficients.request.model.mtp_layers, 1)
             if len(kinds) < p - 1 + last:

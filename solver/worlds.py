@@ -12,7 +12,8 @@ from ..models.counts import training_flops_per_token
 from ..models.divisors import divisors_of, legal_degrees
 from ..models.overlap import DATA_KNOBS
 from ..plans import Request
-from .lower import layers_by_kind, least_chunks
+from .axes import chunk_numbers
+from .lower import layers_by_kind, least_chunks, least_head
 from .shape import ideal_cluster, leaves_of
 from .space import space
 
@@ -126,14 +127,14 @@ def _add(found: Bounds, request: Request, width: int, micro: int, work: Chunk) -
         for d in divisors_of(batch // micro)
         for p in stages
         if p * d <= most
-        for v in ([1] if len(model.kinds) > 1 else divisors_of(model.layers))
-        if v == 1 or (p > 1 and p * v <= model.layers and batch // micro // d % p == 0)
+        for v in chunk_numbers(model, p)
+        if v == 1 or batch // micro // d % p == 0
     ]
     if not rows:
         return
     p, d, v = np.array(rows, dtype=np.int64).T
     chunk = {piece: np.repeat(value, len(rows), axis=0) for piece, value in work.items()}
-    chunk |= {piece: -(-chunk[piece] // v) for piece in ("first", "last")}
+    chunk |= {"first": -(-chunk["first"] // v), "last": least_head(chunk["last"], model.layers, v)}
     bounds = least_chunks(chunk, count, p, v, batch // micro // d * v)
     for stage, cards, bound in zip(p.tolist(), (p * d * width).tolist(), bounds.tolist(), strict=True):
         table = found.setdefault(cards, {})

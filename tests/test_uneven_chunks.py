@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from random import Random
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pipelines import Link, order_of, run
 
-from shardwise import Cluster, Training, Transformer
+from shardwise import Cluster, Plan, Request, Training, Transformer, plan
 from shardwise.costs import price
 from shardwise.costs.book import spread
 from shardwise.costs.columns import Ints
@@ -19,8 +20,15 @@ from shardwise.costs.frame import Frame, add_up, links
 from shardwise.costs.schedule import Rounds, step
 from shardwise.costs.stage_counts import Counts
 from shardwise.costs.terms import Note, Term
+from shardwise.launch import emit
+from shardwise.launch.documents import documents
+from shardwise.launch.read import read_config
 from shardwise.models import Stage, Strategy
-from shardwise.models.chunks import chunks_of, in_order, sizes_of
+from shardwise.models.chunks import chunks_of, in_order, sizes_of, uneven_chunks
+from shardwise.plans.limits import Limits
+from shardwise.solver.axes import chunk_numbers
+from shardwise.solver.legal import breaches
+from shardwise.solver.space import rows
 
 Sizes = Sequence[Sequence[int]]
 """Layers of each chunk of each stage."""
@@ -188,3 +196,92 @@ def test_each_stage_holds_the_layers_of_its_own_chunks() -> None:
     assert counts.layer[0, 1].tolist() == [0, 4]
     assert counts.layer[0, -1].tolist() == [0, 2]
     assert counts.layer[0].sum(axis=0).tolist() == [dense, model.layers - dense]
+
+
+def asked(model: str, cards: int, **choose: object) -> Request:
+    """A job of so many H100 under Megatron."""
+    return Request.model_validate(
+        {
+            "model": model,
+            "cluster": {"preset": "dgx-h100", "nodes": cards // 8},
+            "training": {"global_batch_size": 256, "sequence_length": 8192},
+            "choose": {"backend": "megatron", **choose},
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("layers", "stages", "chunks"),
+    [
+        (126, 8, [1, 2, 3, 4, 6, 7, 8, 9, 14, 16]),
+        (94, 8, [1, 2, 3, 4, 6, 12]),
+        (61, 16, [1, 2, 4]),
+        (5, 4, [1]),
+    ],
+)
+def test_chunks_divide_the_layers_or_those_of_the_fullest_stage(
+    layers: int, stages: int, chunks: list[int]
+) -> None:
+    """126 layers over 8 stages: the fullest holds 16, so 4, 8 and 16 chunks cost it nothing."""
+    llama = Transformer.preset("llama-3.1-405b")
+    model = llama.model_copy(update={"runs": (llama.runs[0].model_copy(update={"layers": layers}),)})
+    assert chunk_numbers(model, stages) == chunks
+    assert chunk_numbers(model, 1) == [1] == chunk_numbers(Transformer.preset("deepseek-v3"), stages)
+
+
+def test_a_plan_with_chunks_that_differ_is_faster_and_reads_back(tmp_path: Path) -> None:
+    """Llama-3.1 405B on 1,024 H100: 126 layers make no 128 chunks, and the last stage lacks two."""
+    request = asked("llama-3.1-405b", 1024)
+    found, equal = plan(request), plan(asked("llama-3.1-405b", 1024, virtual_pipeline=[1, 2, 3, 6]))
+    assert isinstance(found, Plan) and isinstance(equal, Plan)
+    assert found.time.step_seconds < 0.95 * equal.time.step_seconds
+    assert uneven_chunks(found.strategy) and not uneven_chunks(equal.strategy)
+    assert min(in_order(found.strategy)) == 0 and sum(in_order(found.strategy)) == 126
+    assert not breaches(request, found.strategy)
+
+    for name, text in emit(found, "megatron").items():
+        if name not in ("plan.json", "README.md"):
+            (tmp_path / name).write_text(text, encoding="utf-8")
+    assert read_config(documents([str(tmp_path)]), request).strategy == found.strategy
+
+
+@pytest.mark.parametrize(
+    ("sizes", "full", "wrong"),
+    [
+        ([(3, 2), (2, 1)], [2, 2], None),
+        ([(3, 2), (2, 1)], [4, 3], None),
+        ([(3, 2), (2, 1)], [5, 3], None),
+        ([(3, 2), (2, 1)], [4, 2], "recompute_full_layers"),
+        ([(3, 2), (2, 1)], [2, 1], "recompute_full_layers"),
+    ],
+)
+def test_every_chunk_recomputes_the_same_number_of_layers(
+    sizes: Sizes, full: list[int], wrong: str | None
+) -> None:
+    """As many as it holds at most: of (3, 2) and (2, 1) one layer each is 2 and 2, two are 4 and 3."""
+    stages = tuple(
+        Stage(layers=sum(held), chunk_layers=tuple(held), recompute_full_layers=number)
+        for held, number in zip(sizes, full, strict=True)
+    )
+    strategy = of(sizes, 2).model_copy(update={"stages": stages})
+    request = Request.model_validate(
+        {
+            "model": "llama-3.1-8b",
+            "cluster": {"preset": "dgx-h100", "nodes": 1},
+            "training": {"global_batch_size": 8, "sequence_length": 4096},
+        }
+    )
+    rules = {breach.rule for breach in breaches(request, strategy)} & {
+        "recompute_full_layers",
+        "virtual_pipeline",
+    }
+    assert rules == ({wrong} if wrong else set())
+
+
+def test_only_a_backend_that_tells_of_stages_has_chunks_that_differ() -> None:
+    """Limits on what stages send, and pools of cards, are asked of equal chunks."""
+    free = rows(asked("llama-3.1-405b", 256, pipeline_parallel=[8]))
+    limited = asked("llama-3.1-405b", 256, pipeline_parallel=[8]).model_copy(
+        update={"limits": Limits(max_comm_fraction=0.5)}
+    )
+    assert 8 in free.virtual_pipeline and 8 not in rows(limited).virtual_pipeline

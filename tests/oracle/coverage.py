@@ -17,6 +17,7 @@ WANTED: dict[str, tuple[object, ...]] = {
     "expert_parallel": (1, 2),
     "expert_tensor_parallel": (1, 2),
     "virtual_pipeline": (1, 2),
+    "chunks": ("alike", "of several lengths"),
     "micro_batch_size": (1, 2, 4),
     "recompute": ("none", "selective", "full"),
     "offload": ("none", "optimizer", "optimizer+params"),
@@ -46,6 +47,7 @@ def shown(request: Request, strategy: Strategy) -> dict[str, object]:
         "offload": "+".join(offloads) or "none",
         "shard_group": "one card" if size == 1 else "whole" if size == ranks else "part",
         "second_copy": strategy.secondary_shard_group_size > 1,
+        "chunks": "of several lengths" if any(s.chunk_layers for s in strategy.stages) else "alike",
         "layers": "one kind" if len({run.block for run in request.model.runs}) == 1 else "two kinds",
         "predictors": request.training.mtp_layers > 0,
     }

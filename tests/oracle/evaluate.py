@@ -106,22 +106,28 @@ class Evaluator:
         return found
 
     def _weighed(self, stage: int, held: Held) -> Weight:
-        v, costs, flight = self.row.virtual_pipeline, self.costs, in_flight(self.row, stage)
+        costs, flight = self.costs, in_flight(self.row, stage)
+        every, one = held.sizes(self.row.virtual_pipeline), [held.layers]
         peaks = [
-            self._add(moment.stay, stage, held, v) + flight * self._add(moment.flight, stage, held, 1)
+            self._add(moment.stay, stage, held, every) + flight * self._add(moment.flight, stage, held, one)
             for moment in costs.moments
         ]
-        bare = self._add(costs.chunk._replace(first=0, last=0), stage, held, 1)
+        bare, short = (
+            self._add(costs.chunk._replace(first=0, last=0), stage, held, [size])
+            for size in (held.layers, every[-1])
+        )
+        ends = self._add(costs.chunk, stage, held, one) - bare
+        room = (bare - short) // self.row.virtual_pipeline
         return Weight(
             max(peaks),
-            self._add(costs.host, stage, held, v),
-            self._add(costs.chunk, stage, held, 1),
-            self._add(costs.tail, stage, held, v),
-            self._add(costs.shown_chunk, stage, held, 1),
-            self._add(costs.shown_tail, stage, held, v),
+            self._add(costs.host, stage, held, every),
+            bare + max(ends - room, 0),
+            self._add(costs.tail, stage, held, every),
+            self._add(costs.shown_chunk, stage, held, one),
+            self._add(costs.shown_tail, stage, held, every),
             self._sent(stage, held),
             bare,
-            bare + self._whole(stage),
+            short + self._whole(stage) if self._whole(stage) else 0,
         )
 
     def _whole(self, stage: int) -> int:
@@ -130,22 +136,22 @@ class Evaluator:
         return found + (self.costs.whole_last if stage == self.row.pipeline_parallel - 1 else 0)
 
     def _sent(self, stage: int, held: Held) -> int:
-        each = self._add(self.costs.sent_chunk, stage, held, 1)
-        return self.passes * each + self._add(self.costs.sent_stage, stage, held, self.row.virtual_pipeline)
+        each = self._add(self.costs.sent_chunk, stage, held, [held.layers])
+        every = held.sizes(self.row.virtual_pipeline)
+        return self.passes * each + self._add(self.costs.sent_stage, stage, held, every)
 
-    def _add(self, part: Affine, stage: int, held: Held, chunks: int) -> int:
-        """Ends, then layer by layer; what is counted for a chunk stands `chunks` times."""
+    def _add(self, part: Affine, stage: int, held: Held, sizes: Sequence[int]) -> int:
+        """Ends, then layer by layer of chunks of these sizes."""
         total = part.fixed
         total += part.first if stage == 0 else 0
         total += part.last if stage == self.row.pipeline_parallel - 1 else 0
-        for depth in range(held.layers):
+        for depth in (depth for size in sizes for depth in range(size)):
             kind = self.kinds[held.start + depth]
-            cost = part.layer[kind]
+            total += part.layer[kind]
             if depth < held.full:
-                cost += part.full[kind]
+                total += part.full[kind]
             elif depth < held.full + held.selective:
-                cost += part.selective[kind]
-            total += cost * chunks
+                total += part.selective[kind]
         return total + self._offloaded(part, held)
 
     def _offloaded(self, part: Affine, held: Held) -> int:

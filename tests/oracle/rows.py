@@ -503,8 +503,27 @@ def _schedule(request: Request, known: Backend, cut: Degrees) -> Iterator[tuple[
             if not wished(request, "gradient_accumulation_steps", steps):
                 continue
             for v in range(1, layers + 1):
-                equal = alike and layers % v == 0 and cut.pipeline * v <= layers and steps % cut.pipeline == 0
-                if v > 1 and not (cut.pipeline > 1 and equal and _runs(known, "virtual_pipeline", v)):
+                rounds = alike and cut.pipeline > 1 and steps % cut.pipeline == 0
+                if v > 1 and not (
+                    rounds
+                    and _chunked(request, known, layers, cut.pipeline, v)
+                    and _runs(known, "virtual_pipeline", v)
+                ):
                     continue
                 if wished(request, "virtual_pipeline", v):
                     yield order, (size, steps, v)
+
+
+def _chunked(request: Request, known: Backend, layers: int, stages: int, chunks: int) -> bool:
+    """Chunks divide the layers, or those of the fullest stage of an even cut: the last stage lacks some then.
+
+    No limit may ask what stages send or show, no backend cut evenly, and each chunk has a layer but the last.
+    """
+    if layers % chunks == 0:
+        return stages * chunks <= layers
+    limits = request.limits
+    asked = limits.max_comm_fraction is not None or limits.max_uplink_bytes_per_step is not None
+    fullest = next(n for n in range(layers + 1) if n * stages >= layers)
+    held = next(n for n in range(layers + 1) if n * chunks >= layers)
+    free = known.layers_freedom == "free" and not asked and not request.cluster.others
+    return free and fullest % chunks == 0 and held >= stages

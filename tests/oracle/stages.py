@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import NamedTuple
 
@@ -16,7 +16,8 @@ from .stack import Stack
 class Held(NamedTuple):
     """What one stage holds: layers of a chunk from `start` on, the first of them recomputed.
 
-    `offloaded` counts the last layers of the whole stage, all chunks together.
+    `offloaded` counts the last layers of the whole stage, all chunks together, which `lacks` some layers at
+    its end: the last chunk first, then the one before.
     """
 
     start: int
@@ -24,6 +25,15 @@ class Held(NamedTuple):
     full: int
     selective: int
     offloaded: int
+    lacks: int = 0
+
+    def sizes(self, chunks: int) -> list[int]:
+        """Layers of each chunk."""
+        found, left = [self.layers] * chunks, self.lacks
+        for chunk in range(chunks - 1, -1, -1):
+            found[chunk] -= min(left, self.layers)
+            left -= min(left, self.layers)
+        return found
 
 
 Layout = tuple[Held, ...]
@@ -49,17 +59,19 @@ def layouts(row: Row, stack: Stack, words: tuple[str, ...]) -> Iterator[Layout]:
 
     What predicts further tokens stands on the last stage, all of it.
     """
-    known, layers = backend(row.backend), stack.layers
-    for split in splits(layers // row.virtual_pipeline, row.pipeline_parallel):
+    known, layers, v = backend(row.backend), stack.layers, row.virtual_pipeline
+    depth = (layers + v - 1) // v
+    lacks = [0] * (row.pipeline_parallel - 1) + [depth * v - layers]
+    for split in splits(depth, row.pipeline_parallel):
         if known.layers_freedom == "even" and max(split) - min(split) > 1:
             continue
         if split[-1] < stack.modules:
             continue
         starts = [sum(split[:stage]) for stage in range(len(split))]
         for again in recomputes(row.backend, split, words):
-            for gone in offloads(row, split):
-                parts = zip(starts, split, again, gone, strict=True)
-                yield tuple(Held(start, count, *pair, out) for start, count, pair, out in parts)
+            for gone in offloads(row, split, lacks):
+                parts = zip(starts, split, again, gone, lacks, strict=True)
+                yield tuple(Held(start, count, *pair, out, less) for start, count, pair, out, less in parts)
 
 
 def recomputes(name: str, split: tuple[int, ...], words: tuple[str, ...]) -> Iterator[Again]:
@@ -94,9 +106,9 @@ def _pairs(count: int, able: tuple[str, ...]) -> Iterator[tuple[int, int]]:
                 yield full, selective
 
 
-def offloads(row: Row, split: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+def offloads(row: Row, split: tuple[int, ...], lacks: Sequence[int]) -> Iterator[tuple[int, ...]]:
     """Layers of each stage whose states live on the host."""
-    whole = [count * row.virtual_pipeline for count in split]
+    whole = [count * row.virtual_pipeline - less for count, less in zip(split, lacks, strict=True)]
     if row.offload_optimizer == "none":
         yield tuple(0 for _ in whole)
     elif backend(row.backend).offload_freedom == "all":
@@ -109,10 +121,18 @@ def layout_of(strategy: Strategy) -> Layout | None:
     """The layout of a strategy; None where its counts are not whole numbers of each chunk."""
     v, start, found = strategy.virtual_pipeline, 0, []
     for stage in strategy.stages:
-        counts = (stage.layers, stage.recompute_full_layers, stage.recompute_selective_layers)
-        if any(count % v for count in counts):
+        sizes = list(stage.chunk_layers or [stage.layers // v] * v)
+        most = max(sizes)
+        counts = (stage.recompute_full_layers, stage.recompute_selective_layers)
+        full, selective = (
+            next((n for n in range(most + 1) if sum(min(n, size) for size in sizes) == count), None)
+            for count in counts
+        )
+        if full is None or selective is None:
             return None
-        layers, full, selective = (count // v for count in counts)
-        found.append(Held(start, layers, full, selective, stage.offloaded_layers))
-        start += layers
+        held = Held(start, most, full, selective, stage.offloaded_layers, most * v - stage.layers)
+        if held.sizes(v) != sizes:
+            return None
+        found.append(held)
+        start += most
     return tuple(found)

@@ -70,13 +70,13 @@ def pipeline(rng: Random) -> dict[str, Any]:
 
 
 def interleaved(rng: Random) -> dict[str, Any]:
-    """Several chunks a stage."""
+    """Several chunks a stage, of layers that they divide or not."""
     stages = rng.choice(([2], [2], [4]))
-    transformer = dense(rng, rng.choice((4, 6, 8)) if stages == [2] else 8)
+    transformer = dense(rng, rng.choice((4, 5, 6, 7, 7, 8)) if stages == [2] else rng.choice((7, 8)))
     choose = {
         "backend": "megatron",
         "pipeline_parallel": stages,
-        "virtual_pipeline": rng.choice(([2], [1, 2], [2, 4], [3])),
+        "virtual_pipeline": rng.choice(([2], [1, 2], [2, 4], [2, 3], None)),
     }
     machines = (rng.choice(CARDS), 4, rng.choice((1, 2)))
     return asked(rng, transformer, machines, (8, 16), choose)
