@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from .schedule import schedule
-from .strategy import Stage, Strategy
+from .strategy import Stage, Strategy, even_chunks
 
 
 class Chunk(NamedTuple):
@@ -19,12 +19,12 @@ class Chunk(NamedTuple):
 
 
 def sizes_of(stage: Stage, chunks: int) -> tuple[int, ...]:
-    """Layers of each of the `chunks` of a stage of a strategy: as told, else equal.
+    """Layers of each of the `chunks` of a stage: as told, else as even as can be, longer ones first.
 
-    >>> sizes_of(Stage(layers=6), 2), sizes_of(Stage(layers=2, chunk_layers=(2, 0)), 2)
-    ((3, 3), (2, 0))
+    >>> sizes_of(Stage(layers=7), 2), sizes_of(Stage(layers=2, chunk_layers=(2, 0)), 2)
+    ((4, 3), (2, 0))
     """
-    return stage.chunk_layers or (stage.layers // chunks,) * chunks
+    return stage.chunk_layers or even_chunks(stage.layers, chunks)
 
 
 def filled(number: int, room: Sequence[int]) -> tuple[int, ...]:

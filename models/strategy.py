@@ -67,6 +67,16 @@ def _scheduled(data: dict[str, Any]) -> dict[str, Any]:
     return {"pipeline_schedule": usual_schedule(stages, chunks)}
 
 
+def even_chunks(layers: int, chunks: int) -> tuple[int, ...]:
+    """Layers of each chunk of a stage, as even as can be, longer ones first.
+
+    >>> even_chunks(7, 3)
+    (3, 2, 2)
+    """
+    each, more = divmod(layers, chunks)
+    return tuple(each + (chunk < more) for chunk in range(chunks))
+
+
 def _chunked(data: dict[str, Any]) -> dict[str, Any]:
     """The stages of a strategy, with the sizes of chunks told where they differ and only there."""
     chunks, stages = data.get("virtual_pipeline", 1), data.get("stages")
@@ -82,8 +92,7 @@ def _with_sizes(stage: Any, chunks: int) -> Any:
         return stage
     sizes = told.get("chunk_layers")
     if sizes is None and layers % chunks:
-        each, more = divmod(layers, chunks)
-        return {**told, "chunk_layers": tuple(each + (chunk < more) for chunk in range(chunks))}
+        return {**told, "chunk_layers": even_chunks(layers, chunks)}
     if sizes is not None and tuple(sizes) == (layers // chunks,) * chunks:
         return {**told, "chunk_layers": None}
     return stage

@@ -37,8 +37,8 @@ Held = tuple[tuple[int, ...], ...]
 def stage_layers(layers: int, stages: int, chunks: int) -> Held:
     """Layers of each chunk of each stage.
 
-    >>> stage_layers(22, 8, 1)
-    ((3,), (3,), (3,), (3,), (3,), (3,), (2,), (2,))
+    >>> stage_layers(21, 4, 1), stage_layers(22, 4, 1)
+    (((6,), (5,), (5,), (5,)), ((5,), (6,), (6,), (5,)))
     >>> stage_layers(22, 4, 3)
     ((1, 2, 2), (2, 2, 2), (2, 2, 2), (2, 2, 1))
     >>> stage_layers(61, 8, 4)[-2:]
