@@ -161,8 +161,9 @@ def test_four_bit_experts_take_more_launches() -> None:
     [
         ({"framework": "HF Trainer + DeepSpeed", "experts": "8"}, "deepspeed-experts-2024"),
         ({"framework": "HF Trainer + DeepSpeed"}, "deepspeed-2024"),
-        ({"framework": "HF Transformers, FSDP", "experts": "8"}, "fsdp-hf-experts-2023"),
-        ({"framework": "HF Transformers, FSDP", "experts": "8", "year": "2026"}, "fsdp-hf-2023"),
+        ({"framework": "HF Transformers, FSDP", "experts": "8"}, "fsdp-hf-experts-2024"),
+        ({"framework": "HF Transformers, FSDP", "experts": "8", "year": "2023"}, "fsdp-hf-experts-2023"),
+        ({"framework": "HF Transformers, FSDP", "experts": "8", "year": "2026"}, "fsdp-hf-2024"),
     ],
 )
 def test_rows_of_such_software(cells: dict[str, str], name: str) -> None:

@@ -170,7 +170,23 @@ def test_hugging_face_code_is_the_same_under_either_backend() -> None:
     cut = backend("fsdp").stack_for(2)
 
     assert stack(cut).activation_set == stack(backend("deepspeed").default_stack).activation_set
-    assert software_of(row(framework="Transformers FSDP")).stack == cut
+    found = [software_of(row(framework="Transformers FSDP", year=year)).stack for year in ("2023", "2025")]
+    assert found[0] == cut and stack(found[1]).activation_set == stack(cut).activation_set
+
+
+def test_hosts_since_2024_launch_hugging_face_code_faster() -> None:
+    """fsdp_qlora's train.py runs torch 2.2 whatever the year of its table; products are as fast as before."""
+    names = {
+        cells: software_of(row(framework=cells[0], year=cells[1])).stack
+        for cells in (
+            ("HF Trainer", "2024"),
+            ("HF Accelerate", "2023"),
+            ("PyTorch FSDP + bitsandbytes", "2024"),
+        )
+    }
+    new, old, pinned = names.values()
+    assert old == pinned and stack(new).host_launch_seconds < stack(old).host_launch_seconds
+    assert stack(new).gemm_factor == stack(old).gemm_factor
 
 
 def test_unknown_software_is_priced_as_if_nothing_were_fused() -> None:
