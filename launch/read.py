@@ -13,6 +13,7 @@ from .accelerate import read as accelerate
 from .bundle import Bundle, Client
 from .deepspeed import read as deepspeed
 from .documents import Document
+from .families import families, family
 from .fsdp import read as fsdp
 from .megatron import read as megatron
 from .torchtitan import read as torchtitan
@@ -62,6 +63,7 @@ def read_config(documents: Sequence[Document], request: Request) -> Read:
         raise InputError("config", names or "nothing", "--config", reason, code="bad-file")
     file = bundle.of(client)
     assert file is not None
+    _same_layers(client, file, request)
     found = _fields(client, bundle, file, request)
     assumed = {key: _counted(value) if key in NUMBERS else value for key, value in bundle.assumed().items()}
     places = _places(client, bundle, file)
@@ -108,6 +110,21 @@ def _fields(client: Client, bundle: Bundle, file: Document, request: Request) ->
     if client == "transformers":
         return transformers.fields(bundle, file, cards, request.cluster.node.gpus)
     return deepspeed.fields(bundle, file, cards)
+
+
+WRAPPED = "fsdp_config.fsdp_transformer_layer_cls_to_wrap"
+
+
+def _same_layers(client: Client, file: Document, request: Request) -> None:
+    """Refuses an Accelerate YAML that wraps layers of another family: Accelerate finds none and stops."""
+    own, named = family(request.model.family), file.get(WRAPPED)
+    if client != "accelerate" or own is None or not isinstance(named, str):
+        return
+    others = {each.layer_class for each in families().values()} - {own.layer_class}
+    wrong = [name.strip() for name in named.split(",") if name.strip() in others]
+    if wrong:
+        reason = f"is no class of {request.model.name}: Accelerate finds no such layer and stops"
+        raise file.wrong(WRAPPED, reason, (own.layer_class,))
 
 
 def _same_batch(strategy: Strategy, request: Request, file: Document) -> None:

@@ -95,7 +95,8 @@ def refusals(request: Request) -> Iterator[tuple[str, str]]:
             yield "model", untold(known, request.model)
         for precision in choose.precision or (default_precision(request),):
             if precision not in known.precisions:
-                words = ", ".join(known.precisions)
-                yield "choose.precision", f"{name} is written for {words}, not {precision}"
+                words = f"launch files are written for {', '.join(known.precisions)}"
+                why = known.because.get("precision", words)
+                yield "choose.precision", f"{name} plans have no {precision}: {why}"
             elif gpu.peak_flops_per_s(precision) is None:
                 yield "choose.precision", f"a {gpu.name} has no {precision} arithmetic"

@@ -421,3 +421,15 @@ def test_an_argument_of_megatron_without_its_value_is_refused(tmp_path: Path, fl
     with pytest.raises(InputError, match="needs a value") as error:
         read(tmp_path, args_sh=text)
     assert (error.value.field, error.value.origin[-9:]) == (flag, "args.sh:2")
+
+
+def test_layers_of_another_family_are_refused(tmp_path: Path) -> None:
+    """Accelerate stops where no layer has the class that it is told to wrap."""
+    made = emit(plan(fsdp(3, 16, gradient_dtype="bf16"), model=REQUEST.model), "accelerate")
+    text = next(text for name, text in made.items() if name.endswith(".yaml"))
+    assert "LlamaDecoderLayer" in text
+
+    with pytest.raises(InputError, match="Accelerate finds no such layer") as caught:
+        read(tmp_path, run_yaml=text.replace("LlamaDecoderLayer", "MistralDecoderLayer"))
+    assert caught.value.legal == ["LlamaDecoderLayer"]
+    assert read(tmp_path, run_yaml=text).zero_stage == 3

@@ -355,3 +355,16 @@ def test_it_loads_the_tables_of_its_file_alone(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
 
     assert done.stdout.strip() == "[]"
+
+
+def test_sections_of_torchtitan_are_known_by_name(tmp_path: Path) -> None:
+    """A section spelt amiss, and an option that misses its section; other sections are let be."""
+    script = tmp_path / "run.sh"
+    words = "--training.local_batch_size 1 --paralelism.pipeline_parallel_degree 2 --tensor_parallel_degree 2"
+    script.write_text(f"torchrun -m torchtitan.train {words} --checkpoint.interval 5 --own.thing 1\n")
+    found = {(each.rule, each.mend) for each in lint(documents([str(script)]))}
+
+    assert found == {
+        ("unknown-key", "did you mean parallelism?"),
+        ("misplaced-key", "--parallelism.tensor_parallel_degree"),
+    }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from difflib import get_close_matches
 
 from ...inputs import InputError, nearest
 from ..bundle import Bundle
@@ -10,6 +11,9 @@ from ..documents import Document
 from ..documents.script import spoken
 from .finding import Finding, at
 from .keys import facts
+
+SIMILAR = 0.8
+"""How alike the name of a section and a known one are where it is a slip (difflib's ratio)."""
 
 DEGREES = (
     "data_parallel_replicate_degree", "tensor_parallel_degree", "pipeline_parallel_degree",
@@ -23,6 +27,7 @@ BATCHES = ("training.global_batch_size", "training.local_batch_size")
 def findings(bundle: Bundle, document: Document) -> Iterator[Finding]:
     """All rules of this client."""
     sections = facts("torchtitan")["sections"]
+    yield from _sections(document)
     for section, name, path in _options(document):
         known = sections.get(section)
         if known is not None and name not in known and name.removeprefix("no_") not in known:
@@ -37,6 +42,22 @@ def findings(bundle: Bundle, document: Document) -> Iterator[Finding]:
             message = "context_parallel_rotate_method is gone from 0.3, which gathers keys and values"
             yield at(document, path, "removed-key", message, "take it away")
     yield from _values(bundle, document)
+
+
+def _sections(document: Document) -> Iterator[Finding]:
+    """Options of a section that is spelt amiss, and arguments that miss their section: the parser stops."""
+    sections = facts("torchtitan")["sections"]
+    known = [*sections, *facts("torchtitan")["others"]]
+    for section, path in dict.fromkeys((s, p) for s, _, p in _options(document) if s not in known):
+        close = get_close_matches(section, known, n=1, cutoff=SIMILAR)
+        if close:
+            message = f"{section} is no section of torchtitan"
+            yield at(document, path, "unknown-key", message, f"did you mean {close[0]}?")
+    for name in document.values["arguments"] if document.kind == "script" else ():
+        homes = [section for section, names in sections.items() if name in names]
+        if homes:
+            message = f"--{name} stands at {homes[0]}.{name}"
+            yield at(document, f"arguments.{name}", "misplaced-key", message, f"--{homes[0]}.{name}")
 
 
 def _options(document: Document) -> Iterator[tuple[str, str, str]]:
