@@ -35,13 +35,15 @@ def curve(
     Speed, memory and cost of each, whether the batch divides, and where a checkpoint must be converted.
     """
     from ..plans import as_json as json_text
-    from ..plans import read_request
+    from ..plans import read_asked
     from .answers_text import curve_text
 
     numbers = counts_of(counts)
-    request = read_request(source, job.flags(), job.settings)
+    asked = read_asked(source, job.flags(), job.settings)
+    request = asked.request()
     for number in numbers:
         request.changed({"cluster.gpus": number}, origin="--gpus")
+        asked.request(f"cluster.gpus={number}")
     from ..solver import curve as drawn  # after the input: bad input is told without loading the solver
 
     with working(f"searching {len(numbers)} counts", not (voice.quiet or voice.as_json)):

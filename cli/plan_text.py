@@ -146,13 +146,18 @@ def _cost(plan: Plan) -> Iterator[str]:
         yield paragraph(", ".join(part for part in parts if part), "  ", "    ")
 
 
+def _loss(percent: float) -> str:
+    """A loss with its sign, to a tenth; a smaller one to its first digit that tells, as ``+0.03``."""
+    return f"{percent:+.1f}" if abs(percent) >= 0.05 or not percent else f"{percent:+.1g}"
+
+
 def _alternatives(plan: Plan, top: int) -> str:
     rows = [
         [
             other.name,
             seconds(other.step_seconds),
             gibs(other.memory_bytes),
-            f"{other.loss_percent:+.1f}",
+            _loss(other.loss_percent),
         ]
         for other in plan.alternatives[:top]
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,15 +45,14 @@ def cluster_of(table: Mapping[str, Any], beside: Path | None = None) -> Cluster:
     said = {key: value for key, value in table.items() if key not in ("file", "preset", "gpus")}
     preset = table.get("preset")
     if "file" in table:
-        found = _read(table, said, beside)
-        return found if gpus is None else with_gpus(found, gpus)
+        return _sized(lambda told: _read(table, told, beside), said, gpus)
     if preset is not None:
         _refuse_machines(table)
     if preset is None and any(key in table for key in ("machine", "gpu", "pool")) or table.get("free"):
         from ..hardware.topology import read_own_table
 
-        found = read_own_table(said if preset is None else {"machine": preset, **said}, beside)
-        return found if gpus is None else with_gpus(found, gpus)
+        said = said if preset is None else {"machine": preset, **said}
+        return _sized(lambda told: read_own_table(told, beside), said, gpus)
     return _described(_preset(preset, nodes, gpus, spread), said)
 
 
@@ -68,6 +67,19 @@ def _sizes(table: Mapping[str, Any]) -> tuple[int | None, int | None, float]:
     if spread < 1:
         raise InputError("cluster.oversubscription", spread, "cluster", "must be at least 1", legal=["1"])
     return nodes, gpus, spread
+
+
+def _sized(
+    read: Callable[[Mapping[str, Any]], Cluster], said: Mapping[str, Any], gpus: int | None
+) -> Cluster:
+    """What `read` makes of what is `said`, cut or grown to `gpus`; it asks for what several machines need."""
+    found = read(said)
+    if gpus is None:
+        return found
+    sized = with_gpus(found, gpus)
+    if sized.nodes > found.nodes:
+        read({**said, "nodes": sized.nodes})
+    return sized
 
 
 def _contradiction(key: str, value: object, other: str) -> InputError:

@@ -95,3 +95,16 @@ def test_a_network_is_said_where_several_machines_need_one(
     (cure,) = json.loads(capsys.readouterr().out)["cures"]
     assert cure["set"].endswith("cluster.nic_gbit_per_s=10,cluster.nics_per_node=1")
     assert main(["plan", str(asked), "--set", cure["set"].partition(",")[0], "--json"]) == 2
+
+
+@pytest.mark.parametrize("words", [("plan", "--gpus", "16"), ("curve", "--gpus", "8,16")])
+def test_more_cards_than_a_machine_has_ask_for_a_network(
+    words: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Counted in cards or in machines, several machines need a network that somebody told."""
+    asked = tmp_path / "untold.toml"
+    asked.write_text(UNTOLD)
+    command, *flags = words
+
+    assert main([command, str(asked), *flags, "--json"]) == 2
+    assert json.loads(capsys.readouterr().out)["error"]["field"] == "cluster.nic_gbit_per_s"
