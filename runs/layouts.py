@@ -74,7 +74,7 @@ def layouts_of(record: Record, software: Software, transformer: Transformer, clu
         "zero_stage": zero,
         **kind,
         **_sharding(record, degrees, name, zero),
-        **_offload(record, zero),
+        **_offload(record, name, zero),
         **_tensor(record, degrees),
         **_exchange(record, degrees.context),
     }
@@ -145,12 +145,14 @@ def _sharding(record: Record, degrees: _Degrees, name: BackendName, zero: int) -
     }
 
 
-def _offload(record: Record, zero: int) -> dict[str, object]:
+def _offload(record: Record, name: BackendName, zero: int) -> dict[str, object]:
+    """Parameters alone go to the host under DeepSpeed; FSDP takes their gradients and states along."""
     word = record.word("offload") or "none"
     if word not in ("none", "optimizer", "params", "optimizer+params"):
         raise Refused("unreadable", f"offload = {shorten(word)} is not known")
+    along = word == "params" and not (name == "deepspeed" and zero == 3)
     return {
-        "offload_optimizer": "none" if word == "none" or zero == 0 else "cpu",
+        "offload_optimizer": "cpu" if zero and ("optimizer" in word or along) else "none",
         "offload_params": "cpu" if "params" in word and zero == 3 else "none",
     }
 
@@ -205,7 +207,7 @@ def _candidate(
         recompute,
         stack(str(fixed["software_stack"])),
         held,
-        fixed["offload_optimizer"] == "cpu",
+        "cpu" in (fixed["offload_optimizer"], fixed["offload_params"]),
         way.fields.get("recompute_modules", ()),
     )
     length = record.needed("seq_len")

@@ -267,3 +267,24 @@ def test_layers_recomputed_in_part_are_counted() -> None:
     job = read_row(row(recompute="selective", notes="8 of 32 layers recomputed", **cells))
 
     assert job.candidates[0].strategy.stages[0].recompute_full_layers == 8
+
+
+@pytest.mark.parametrize(
+    ("framework", "stage", "word", "away"),
+    [
+        ("HF Trainer + DeepSpeed", "3", "params", ("none", "cpu")),
+        ("HF Trainer + DeepSpeed", "3", "optimizer", ("cpu", "none")),
+        ("HF Trainer + DeepSpeed", "3", "both", ("cpu", "cpu")),
+        ("HF Trainer + DeepSpeed", "2", "params", ("cpu", "none")),
+        ("PyTorch FSDP", "3", "params", ("cpu", "cpu")),
+    ],
+)
+def test_parameters_go_to_the_host_alone_where_they_can(
+    framework: str, stage: str, word: str, away: tuple[str, str]
+) -> None:
+    """DeepSpeed's stage 3 offloads them without the optimizer; CPUOffload of FSDP takes the states along."""
+    cells = {"framework": framework, "tp": "1", "pp": "1", "dp": "16", "zero_stage": stage, "offload": word}
+    strategy = read_row(row(**cells)).candidates[0].strategy
+
+    assert (strategy.offload_optimizer, strategy.offload_params) == away
+    assert all(one.offloaded_layers == one.layers for one in strategy.stages)
