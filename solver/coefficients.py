@@ -216,7 +216,8 @@ class Coefficients:
     def under(self, request: Request) -> Coefficients:
         """These coefficients under the limits of another request for the same job on the same cluster."""
         found = Coefficients(request, self.strategies, of_work=self.of_work)
-        for name in ("spread_chunk", "chunk", "ends", "tail", "host", "memory", "binding"):
+        shared = ("layout", "_shared", "spread_chunk", "chunk", "ends", "tail", "host", "memory", "binding")
+        for name in shared:
             if name in self.__dict__:
                 found.__dict__[name] = self.__dict__[name]
         return found
