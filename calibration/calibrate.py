@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import exp
+from math import exp, expm1
+from statistics import fmean
 
 import numpy as np
 import numpy.typing as npt
 
 from ..costs import price
+from ..costs.scatter import drawn, step_scatter
 from ..hardware import Site, SiteConstant
 from ..inputs import InputError
 from ..inputs.record import dataclass
@@ -18,14 +20,17 @@ from .measured import MeasuredStep, MeasuredSteps, catalogue_value, unknowns_of
 
 ROUNDS = 2
 FOLDS = 5
-INSIDE = 0.8
-"""Share of left-out runs that the interval holds."""
 ONE_SIDED = 1.2816
 """Standard deviations of a normal between which 80 % lies."""
 FAR = 3.0
 """A run so many times slower or faster than the catalogue says was misread."""
 LEAST_INTERVAL = 0.03
-SHARES = (1.0, 0.5, 0.25)
+"""What steps of one run differ by from day to day."""
+LEAST_ERROR = 1e-4
+"""Mean error below which a fit is no better."""
+TOLD = 5
+"""Runs set aside that an error names."""
+SHARES = (2.0, 1.0, 0.5, 0.25, 0.125)
 """Of the spreads held likely: how far a site's constants may lie from the catalogue's."""
 
 
@@ -37,35 +42,65 @@ class Calibrated:
     set_aside: tuple[tuple[str, str], ...]
 
 
-def calibrate(steps: Sequence[MeasuredStep], name: str, date: str) -> Calibrated:
-    """The site that `steps` show. Raises `InputError` on "runs" where no run makes sense.
+def calibrate(
+    steps: Sequence[MeasuredStep], name: str, date: str, aside: Sequence[tuple[str, str]] = ()
+) -> Calibrated:
+    """The site that `steps` show, beside runs set `aside` before. `InputError` on "runs" where none is left.
 
     Where what the other runs teach tells a run worse than the catalogue does, nothing is learnt.
     """
-    trusted, aside = _sifted(steps)
+    trusted, doubted = _sifted(steps)
+    aside = (*aside, *doubted)
     if not trusted:
-        reason = "holds no run that can be trusted: " + "; ".join(f"{a} {b}" for a, b in aside[:3])
-        raise InputError("runs", len(steps), "runs", reason, code="no-runs")
+        raise InputError("runs", len(aside), "runs", _none_left(aside), code="no-runs")
     rows = MeasuredSteps(tuple(trusted))
     fit = _settled(Fit.start(rows, unknowns_of(trusted)))
     known = _identified(fit)
-    told, left_out = _best(Fit.start(rows, [u for u, yes in zip(fit.unknowns, known, strict=True) if yes]))
-    before = np.abs(rows.seconds({}) / rows.measured - 1.0)
-    if np.mean(left_out) > np.mean(before):
+    only = [u for u, yes in zip(fit.unknowns, known, strict=True) if yes]
+    told, left_out = _weighed(_settled(Fit.start(rows, only)))
+    before = rows.seconds({}) / rows.measured
+    if np.mean(_errors(left_out)) > np.mean(_errors(before)):
         told, left_out, known = Fit.start(rows, ()), before, np.zeros(len(known), dtype=np.bool_)
     site = Site(
         name=name,
         date=date,
         runs=len(trusted),
         evidence=tuple(dict.fromkeys(step.evidence for step in trusted)),
-        median_error_before=round(float(np.median(before)) * 100.0, 2),
-        median_error=round(float(np.median(left_out)) * 100.0, 2),
-        interval=round(min(max(_quantile(left_out), LEAST_INTERVAL), 0.9), 4),
+        median_error_before=round(float(np.median(_errors(before))) * 100.0, 2),
+        median_error=round(float(np.median(_errors(left_out))) * 100.0, 2),
+        interval=round(min(max(expm1(_reach(trusted, left_out)), LEAST_INTERVAL), 0.9), 4),
         constants=_constants(told, fit),
         unidentified=tuple(u.paths[0] for u, yes in zip(fit.unknowns, known, strict=True) if not yes),
         measured=tuple(sorted({f"{s.strategy.software_stack}/{s.cluster.node.gpu.name}" for s in trusted})),
     )
-    return Calibrated(site, tuple(aside))
+    return Calibrated(site, aside)
+
+
+def _none_left(aside: Sequence[tuple[str, str]]) -> str:
+    """Why no run is left, the first few by name."""
+    if not aside:
+        return "hold no run: a table needs a line for each, a log its steps"
+    told = "; ".join(f"{run}: {reason}" for run, reason in aside[:TOLD])
+    more = f"; and {len(aside) - TOLD} more" if len(aside) > TOLD else ""
+    return f"hold no run that can be trusted: {told}{more}"
+
+
+def _errors(ratios: Array) -> Array:
+    """abs(predicted / measured - 1)."""
+    found: Array = np.abs(ratios - 1.0)
+    return found
+
+
+def _reach(steps: Sequence[MeasuredStep], ratios: Array) -> float:
+    """80 % of further runs lie within exp(+- it): the scatter of these, drawn to that of published runs.
+
+    A site of few runs is so held to scatter as published ones do, one of many as its own do.
+    """
+    routed = [any(kind.feed_forward.experts for kind in step.transformer.kinds) for step in steps]
+    published = [step_scatter(each) for each in routed]
+    scale = fmean(each.scale for each in published)
+    times = fmean(each.reach / each.scale for each in published)
+    return times * drawn(np.abs(np.log(ratios)).tolist(), scale)
 
 
 def _sifted(steps: Sequence[MeasuredStep]) -> tuple[list[MeasuredStep], list[tuple[str, str]]]:
@@ -100,46 +135,43 @@ def _settled(fit: Fit) -> Fit:
     return fit
 
 
-def _best(start: Fit) -> tuple[Fit, Array]:
-    """The fit that tells runs left out of it best, of constants drawn more and more to the catalogue.
+def _weighed(fit: Fit) -> tuple[Fit, Array]:
+    """Constants drawn more or less to the catalogue, weighed by how well each tells runs left out of it.
 
-    How far a site lies from the catalogue, and how far its runs scatter, is so learnt from the runs.
+    How far a site lies from the catalogue is so learnt from the runs: few leave it at what was held likely
+    (a share of 1, likely within a factor of 2), many decide. Errors are taken as Laplace's.
     """
-    tried = []
-    for share in SHARES:
-        fit = _settled(start.drawn(share))
-        tried.append((fit, _left_out(fit)))
-    return min(tried, key=lambda one: float(np.mean(one[1])))
+    tried = [fit.drawn(share) for share in SHARES]
+    left_out = [np.log(_left_out(each)) for each in tried]
+    sizes = np.maximum([float(np.mean(_errors(np.exp(logs)))) for logs in left_out], LEAST_ERROR)
+    likely = -len(fit.rows.measured) * np.log(sizes) - np.log2(SHARES) ** 2 / 2.0
+    weights = np.exp(likely - likely.max()) / np.exp(likely - likely.max()).sum()
+    values: Array = weights @ np.array([each.solved() for each in tried])
+    ratios: Array = np.exp(weights @ np.array(left_out))
+    return Fit.at(fit.rows, fit.unknowns, values), ratios
 
 
 def _identified(fit: Fit) -> npt.NDArray[np.bool_]:
-    """Constants whose spread the runs narrow to a share of what was held likely."""
+    """Constants whose spread the runs narrow by a twentieth or more of what was held likely."""
     before = np.array([u.kin_spread for u in fit.unknowns])
     found: npt.NDArray[np.bool_] = fit.spreads() < facts("spreads")["identified_share"] * before
     return found
 
 
 def _left_out(fit: Fit) -> Array:
-    """|predicted / measured - 1| of each run, from fits without its fold (its own run where few)."""
+    """Predicted over measured of each run, from fits without its fold (its own run where few)."""
     n = len(fit.rows.measured)
     folds = np.arange(n) % min(FOLDS, n)
-    errors = np.zeros(n)
+    ratios = np.ones(n)
     for fold in range(min(FOLDS, n)):
-        values = fit.solved(folds != fold) if n > 1 else fit.values * 0 + _starts(fit)
+        values = fit.solved(folds != fold) if n > 1 else _starts(fit)
         seconds = fit.rows.seconds(changes(fit.unknowns, values))
-        errors = np.where(folds == fold, np.abs(seconds / fit.rows.measured - 1.0), errors)
-    return errors
+        ratios = np.where(folds == fold, seconds / fit.rows.measured, ratios)
+    return ratios
 
 
 def _starts(fit: Fit) -> Array:
     return np.log([fit.rows.start(u) for u in fit.unknowns])
-
-
-def _quantile(errors: Array) -> float:
-    """What the next run's error stays below with 80 %: the ceil(0.8 (n + 1))-th, else twice the worst."""
-    place = int(np.ceil(INSIDE * (len(errors) + 1)))
-    ordered = np.sort(errors)
-    return float(ordered[place - 1]) if place <= len(ordered) else 2.0 * float(ordered[-1])
 
 
 def _constants(fit: Fit, whole: Fit) -> tuple[SiteConstant, ...]:

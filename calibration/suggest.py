@@ -93,7 +93,7 @@ def _variants(plan: Plan) -> Iterator[MeasuredStep]:
     request, base = plan.request, plan.strategy
     seen = {base}
     for strategy in (*_degrees(plan), *_micro_batches(base), *_recomputes(plan)):
-        if strategy in seen:
+        if strategy in seen or not _difference(base, strategy):
             continue
         seen.add(strategy)
         ledger = price(request.model, request.training, request.cluster, [strategy])[0]

@@ -56,11 +56,9 @@ def calibrate(
 
 def _calibrated(runs: list[str], plan: str | None, name: str, date: str | None, voice: Voice) -> Calibrated:
     from ..calibration import calibrate, steps_of
-    from ..calibration.calibrate import Calibrated
 
     steps, aside = steps_of(runs, None if plan is None else kept_plan(plan, voice))
-    found = calibrate(steps, name, date or _date_of(runs))
-    return Calibrated(found.site, (*aside, *found.set_aside))
+    return calibrate(steps, name, date or _date_of(runs), aside)
 
 
 def _date_of(runs: list[str]) -> str:

@@ -139,8 +139,10 @@ def _cost(plan: Plan) -> Iterator[str]:
         f"${cost.usd_per_million_tokens:,.3g} a million tokens"
         if cost.usd_per_million_tokens is not None
         else "",
-        f"{cost.days:,.1f} days" if cost.days is not None else "",
-        f"${cost.usd_total:,.0f} in all" if cost.usd_total is not None else "",
+        f"{cost.days:,.1f} days{_between(cost.days_low, cost.days_high, 1)}" if cost.days is not None else "",
+        f"${cost.usd_total:,.0f} in all{_between(cost.usd_total_low, cost.usd_total_high, 0)}"
+        if cost.usd_total is not None
+        else "",
     ]
     if any(parts):
         yield paragraph(", ".join(part for part in parts if part), "  ", "    ")
@@ -149,6 +151,11 @@ def _cost(plan: Plan) -> Iterator[str]:
 def _loss(percent: float) -> str:
     """A loss with its sign, to a tenth; a smaller one to its first digit that tells, as ``+0.03``."""
     return f"{percent:+.1f}" if abs(percent) >= 0.05 or not percent else f"{percent:+.1g}"
+
+
+def _between(low: float | None, high: float | None, digits: int) -> str:
+    """Both ends in brackets; nothing where a plan does not tell them."""
+    return "" if low is None or high is None else f" ({low:,.{digits}f} to {high:,.{digits}f})"
 
 
 def _alternatives(plan: Plan, top: int) -> str:

@@ -44,7 +44,7 @@ class Site(Frozen):
     median_error: float = Field(ge=0)
     """Percent, under the site's constants, of runs left out in turn."""
     interval: float = Field(gt=0, lt=1)
-    """Half width, as a share of the step time, that held 80 % of the runs left out in turn."""
+    """80 % of further runs take from the predicted step over 1 + `interval` to that times 1 + `interval`."""
     constants: tuple[SiteConstant, ...]
     unidentified: tuple[str, ...] = ()
     measured: tuple[str, ...] = ()

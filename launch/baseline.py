@@ -84,6 +84,7 @@ def _priced(plan: Plan, request: Request, strategy: Strategy) -> Plan:
         need, usable = gibs(1024 * ledger.peak_kib), gib(1024 * ledger.usable_kib)
         reason = f"its states need more cards: {need} of {usable} on {strategy.world}"
         raise InputError("cluster.nodes", request.cluster.nodes, "--baseline", reason)
+    time = time_report(request, strategy, ledger)
     said = f"the layout of plan {plan.inputs_hash} with the same work a card, for comparison; not searched"
     proof = plan.proof.model_copy(update={"statement": said})
     return plan.model_copy(
@@ -94,9 +95,9 @@ def _priced(plan: Plan, request: Request, strategy: Strategy) -> Plan:
             "strategy": strategy,
             "placement": ledger.placement,
             "memory": memory_report(request, ledger),
-            "time": time_report(request, strategy, ledger),
+            "time": time,
             "traffic": traffic_report(ledger),
-            "cost": cost_report(request, ledger),
+            "cost": cost_report(request, time),
             "proof": proof,
             "buckets": bucket_report(ledger),
             "alternatives": (),

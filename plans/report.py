@@ -181,7 +181,7 @@ def _uncertainty(request: Request, strategy: Strategy, ledger: Ledger) -> Uncert
     step, site = ledger.step_ns / 1e9, request.cluster.site
     gpu = request.cluster.node.gpu
     if site is not None and site.knows(strategy.software_stack, gpu.name):
-        low, high = 1.0 - site.interval, 1.0 + site.interval
+        low, high = 1.0 / (1.0 + site.interval), 1.0 + site.interval
         basis = f"{site.runs} runs of the site {site.name}, left out in turn"
     else:
         ratio = step_scatter(any(kind.feed_forward.experts for kind in request.model.kinds))
@@ -204,18 +204,22 @@ def traffic_report(ledger: Ledger) -> tuple[Traffic, ...]:
     )
 
 
-def cost_report(request: Request, ledger: Ledger) -> Cost:
+def cost_report(request: Request, time: TimeReport) -> Cost:
     """Dollars where the catalogue has a price, days where the job has total tokens."""
-    hourly = request.cluster.usd_per_hour
-    step_hours = ledger.step_ns / 3.6e12
-    tokens, total = request.training.tokens, request.training.total_tokens
-    hours = None if total is None else total / tokens * step_hours
-    return Cost(
-        usd_per_hour=None if hourly is None else round(hourly, 6),
-        usd_per_million_tokens=None if hourly is None else round(hourly * step_hours / tokens * 1e6, 6),
-        days=None if hours is None else round(hours / 24.0, 6),
-        usd_total=None if hourly is None or hours is None else round(hourly * hours, 2),
-    )
+    hourly, total = request.cluster.usd_per_hour, request.training.total_tokens
+    tokens = request.training.tokens
+    rough = time.uncertainty
+    each = {"": time.step_seconds, "_low": rough.low_seconds, "_high": rough.high_seconds}
+    found: dict[str, float] = {}
+    if hourly is not None:
+        found["usd_per_hour"] = round(hourly, 6)
+        found["usd_per_million_tokens"] = round(hourly * time.step_seconds / 3600.0 / tokens * 1e6, 6)
+    for word, seconds_a_step in each.items() if total is not None else ():
+        hours = (total or 0) / tokens * seconds_a_step / 3600.0
+        found[f"days{word}"] = round(hours / 24.0, 6)
+        if hourly is not None:
+            found[f"usd_total{word}"] = round(hourly * hours, 2)
+    return Cost(**found)
 
 
 def bucket_report(ledger: Ledger) -> Buckets:

@@ -39,9 +39,13 @@ class Traffic(Frozen):
 
 
 class Cost(Frozen):
-    """Dollars and days where price and total tokens are known."""
+    """Dollars and days where price and total tokens are known; low and high go with the step's seconds."""
 
     usd_per_hour: float | None = None
     usd_per_million_tokens: float | None = None
     days: float | None = None
+    days_low: float | None = None
+    days_high: float | None = None
     usd_total: float | None = None
+    usd_total_low: float | None = None
+    usd_total_high: float | None = None

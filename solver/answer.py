@@ -92,6 +92,7 @@ def plan_of(request: Request, outcome: Outcome, writers: Writers | None) -> Plan
     assert outcome.best is not None
     found = outcome.best
     ledger = judge(request, found.strategy, found.step_ns)
+    time = time_report(request, found.strategy, ledger)
     plan = Plan(
         status="optimal" if outcome.proved else "feasible",
         inputs_hash=request.inputs_hash(),
@@ -101,10 +102,10 @@ def plan_of(request: Request, outcome: Outcome, writers: Writers | None) -> Plan
         writable_by=(),
         placement=ledger.placement,
         memory=memory_report(request, ledger),
-        time=time_report(request, found.strategy, ledger),
+        time=time,
         traffic=traffic_report(ledger),
         uplink_bytes_per_step=ledger.uplink_bytes,
-        cost=cost_report(request, ledger),
+        cost=cost_report(request, time),
         proof=proof(request, outcome, found),
         buckets=bucket_report(ledger),
         warnings=notices(request, ledger, found.strategy),

@@ -93,6 +93,7 @@ def check(request: Request, strategy: Strategy, tables: Tables | None = None) ->
     refuse_unpriceable(request, strategy)
     request, told = padded_request(request, (strategy.context_parallel,), (strategy.precision,))
     ledger = price(request, [strategy])[0]
+    time = time_report(request, strategy, ledger)
     best = _fastest(asked, tables or Tables())
     status: Literal["optimal", "infeasible"] = "infeasible" if best is None else "optimal"
     worst = max(verdict(ledger), host_verdict(request, ledger), key=_SEVERITY.index)
@@ -103,9 +104,9 @@ def check(request: Request, strategy: Strategy, tables: Tables | None = None) ->
         strategy=strategy,
         breaches=breaches(request, strategy),
         memory=memory_report(request, ledger),
-        time=time_report(request, strategy, ledger),
+        time=time,
         traffic=traffic_report(ledger),
-        cost=cost_report(request, ledger),
+        cost=cost_report(request, time),
         best=Best(
             status=status,
             strategy=best[0] if best else None,

@@ -44,7 +44,7 @@ def numbers(request: Request, found: Found) -> dict[str, Any]:
     ledger = price(request, [found.strategy])[0]
     time = time_report(request, found.strategy, ledger)
     memory = memory_report(request, ledger)
-    cost = cost_report(request, ledger)
+    cost = cost_report(request, time)
     return {
         "strategy": found.strategy,
         "step_seconds": time.step_seconds,

@@ -144,6 +144,25 @@ def test_nonsense_is_set_aside_with_the_reason() -> None:
         calibrate(wrong, "here", "2026-11-29")
 
 
+def test_where_no_run_is_left_each_is_named_with_its_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Lines that cannot be read or have no time: the error says which, and what is wrong with each."""
+    path = tmp_path / "runs.csv"
+    head = "source,id,gpu,gpus,framework,layers,hidden,heads,ffn_hidden,seq_len,vocab,step_time_s"
+    lines = [
+        "s,s-1,H100,8,megatron,32,4096,32,11008,4096,32000,",
+        "s,s-2,NoSuchCard,8,megatron,32,4096,32,11008,4096,32000,9",
+    ]
+    path.write_text("\n".join([head, *lines]) + "\n", encoding="utf-8")
+    assert run(["calibrate", str(path)]) == 2
+    told = capsys.readouterr().err
+    assert "no run that can be trusted" in told
+    assert "s-1: " in told and "s-2: " in told
+    with pytest.raises(InputError, match="hold no run: a table needs a line for each"):
+        calibrate([], "here", "2026-11-29")
+
+
 def half_of(source: str, folder: Path, which: int) -> Path:
     """Every second line of a published source as a file."""
     with RUNS.open(encoding="utf-8") as file:

@@ -65,6 +65,19 @@ def test_dollars_follow_from_hours(asked: tuple[dict[str, Any], dict[str, str], 
     assert cost["usd_total"] == pytest.approx(cost["days"] * 24 * CARDS * 2.0, rel=0.01)
 
 
+def test_days_and_dollars_have_the_interval_of_the_step(
+    asked: tuple[dict[str, Any], dict[str, str], str],
+) -> None:
+    """Both ends stand to the whole as those of the step's seconds to the step."""
+    cost, time = asked[0]["cost"], asked[0]["time"]
+
+    for end in ("low", "high"):
+        share = time["uncertainty"][f"{end}_seconds"] / time["step_seconds"]
+        assert cost[f"days_{end}"] == pytest.approx(cost["days"] * share, rel=1e-4)
+        assert cost[f"usd_total_{end}"] == pytest.approx(cost["usd_total"] * share, rel=1e-4)
+    assert cost["days_low"] < cost["days"] < cost["days_high"]
+
+
 def test_the_job_asks_for_a_fifth_more(asked: tuple[dict[str, Any], dict[str, str], str]) -> None:
     """Two nodes of eight cards for 1.2 times the hours and half an hour for the start, to the minute."""
     plan, options, _ = asked
