@@ -226,7 +226,8 @@ class Coefficients:
         """Everything that decides what the stages of a row may hold and cost; equal for twins."""
         sums = [self.chunk, self.tail, self.host, *self.memory.values()]
         parts = [part for total in sums for part in (total.stage, total.flight)]
-        values = [value[row] for part in parts for value in part.values()]
+        values = [value[row] for part in (*parts, self.ends) for value in part.values()]
+        values.append(self.room[row])
         s = self.strategies
         shape = (s.pipeline_parallel, s.virtual_pipeline, s.backend, self.passes, *self.node_stages)
         stages = int(s.pipeline_parallel[row])
