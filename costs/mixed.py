@@ -15,8 +15,9 @@ from ..models.training import Training
 from ..models.transformer import Transformer
 from .columns import Strategies
 from .ledger import Ledger, StageEntry
-from .price import price
-from .schedule import plain, step
+from .price import Prices, price, price_columns
+from .schedule import Rounds, plain, step
+from .stage_counts import Counts
 
 BOUNDARY = "pipeline_comm"
 """The term of a link between stages: where pools differ, the slowest of their networks carries it."""
@@ -48,13 +49,31 @@ def _mixed(transformer: Transformer, training: Training, cluster: Cluster, strat
     bare = strategy.model_copy(
         update={"stages": tuple(s.model_copy(update={"device": None}) for s in strategy.stages)}
     )
-    ledgers = {
-        name: price(transformer, training, part, [bare])[0]
-        for name, part in zip(names, alike, strict=True)
-        if part is not None
+    whole = {name: part for name, part in zip(names, alike, strict=True) if part is not None}
+    ledgers = {name: price(transformer, training, part, [bare])[0] for name, part in whole.items()}
+    devices = [str(stage.device) for stage in strategy.stages]
+    entries = [_entry(ledgers, device, i) for i, device in enumerate(devices)]
+    if strategy.virtual_pipeline == 1:
+        return _composed(ledgers, devices, entries, strategy)
+    columns, counts = Strategies.of([bare]), Counts.of([bare], transformer.kind_of_layer)
+    alone = {
+        name: price_columns(transformer, training, part, columns, counts) for name, part in whole.items()
     }
-    entries = [_entry(ledgers, str(stage.device), i) for i, stage in enumerate(strategy.stages)]
-    return _composed(ledgers, [str(stage.device) for stage in strategy.stages], entries, strategy)
+    slower = [
+        entry.chunk_ns.get(BOUNDARY, 0) - ledgers[device].stages[stage].chunk_ns.get(BOUNDARY, 0)
+        for stage, (device, entry) in enumerate(zip(devices, entries, strict=True))
+    ]
+    return _composed(ledgers, devices, entries, strategy, _rounds([alone[d] for d in devices], slower))
+
+
+def _rounds(alone: Sequence[Prices], slower: Sequence[int]) -> Rounds | None:
+    """What rounds wait for: each stage's chunk on its own pool, `slower` ns slower at its boundary."""
+    found = [prices.rounds for prices in alone if prices.rounds is not None]
+    if not found:
+        return None
+    chunk = [int(rounds.longest[0, stage]) + slower[stage] for stage, rounds in enumerate(found)]
+    first, last = int(found[0].ends[0, 0]) + slower[0], int(found[-1].ends[1, 0]) + slower[-1]
+    return Rounds(found[0].chunks, np.array([chunk]), np.array([[first], [last]]))
 
 
 def _entry(ledgers: dict[str, Ledger], device: str, stage: int) -> StageEntry:
@@ -66,13 +85,17 @@ def _entry(ledgers: dict[str, Ledger], device: str, stage: int) -> StageEntry:
 
 
 def _composed(
-    ledgers: dict[str, Ledger], devices: list[str], entries: list[StageEntry], strategy: Strategy
+    ledgers: dict[str, Ledger],
+    devices: list[str],
+    entries: list[StageEntry],
+    strategy: Strategy,
+    rounds: Rounds | None = None,
 ) -> Ledger:
     """The step from the stages' times; what is told of the fullest card and the slowest stage is theirs."""
     passes = strategy.gradient_accumulation_steps * strategy.virtual_pipeline
     chunk = np.array([[sum(entry.chunk_ns.values()) for entry in entries]])
     tail = np.array([[sum(entry.tail_ns.values()) for entry in entries]])
-    whole = step(chunk, tail, np.ones_like(chunk, dtype=np.bool_), np.array([passes]))
+    whole = step(chunk, tail, np.ones_like(chunk, dtype=np.bool_), np.array([passes]), rounds=rounds)
     slowest, last = int(whole.slowest[0]), int(whole.tail_stage[0])
     terms = {name: passes * ns for name, ns in entries[slowest].chunk_ns.items()}
     if whole.bubble[0]:

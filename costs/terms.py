@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ..inputs.record import dataclass
 from .columns import Ints
-
-if TYPE_CHECKING:
-    pass
 
 Per = Literal["chunk", "stage", "flight", "waiting"]
 """What a coefficient counts: one chunk once, the whole stage, every chunk in flight, or those of them that

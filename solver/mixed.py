@@ -51,7 +51,7 @@ class MixedSearch:
     """All pools of `request.cluster` at once: every card used, each stage whole in one pool.
 
     The space: stages consecutive in ranks (``tp-cp-dp-pp``), stage widths that divide every pool's cards,
-    optimizer states on the cards. `limit_ns` is the largest step still of interest.
+    chunks alike, optimizer states on the cards. `limit_ns` is the largest step still of interest.
     """
 
     request: Request
@@ -96,7 +96,7 @@ class MixedSearch:
         self.tally.rule = int((~keep).sum())
         common = common.take(keep)
         width = common.data_parallel * common.tensor_parallel * common.context_parallel
-        whole = common.pipeline_parallel > 1
+        whole = (common.pipeline_parallel > 1) & (self.request.model.layers % common.virtual_pipeline == 0)
         for pool in self.request.cluster.pools:
             whole &= pool.gpus % width == 0
         self.tally.infeasible = int((~whole).sum())

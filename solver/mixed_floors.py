@@ -39,7 +39,8 @@ def mode_bounds(options: RowOptions, stages_of_pools: tuple[int, ...], limit_ns:
     """Bounds of the modes of a row for steps of at most `limit_ns`.
 
     Every plan has some breakpoint's bottleneck and tail at least, and no less a sum of chunks than
-    bottlenecks within the limit allow. Stages that keep to a breakpoint in both reach a step.
+    bottlenecks within the limit allow. Stages that keep to a breakpoint in both reach a step, unless
+    interleaved chunks wait for those of the ends.
     """
     costs, more = ModeCosts.of(options, stages_of_pools), options.passes - 1
     modes = len(options.modes)
@@ -52,7 +53,7 @@ def mode_bounds(options: RowOptions, stages_of_pools: tuple[int, ...], limit_ns:
     for alive, tau, theta in _breakpoints(costs, room):
         for mode in np.flatnonzero(alive).tolist():
             points[mode].append(Breakpoint(int(theta[mode]), int(tau[mode])))
-        if costs.exact:
+        if costs.exact and options.chunks == 1:
             reached = more * tau + theta + costs.least_sum(tau, theta)
             upper = np.where(alive, np.minimum(upper, reached), upper)
     fronts = tuple(Frontier(tuple(some), least) for some, least in zip(points, total.tolist(), strict=True))

@@ -29,7 +29,7 @@ def mixed_options(parts: Sequence[Coefficients], row: int, limit_ns: int) -> Row
         return None
     modes, chosen = zip(*found, strict=True)
     contiguous = len(first.request.model.kinds) > 1
-    return RowOptions(modes, chosen, passes, layers, contiguous, 1, 1, 2**60)
+    return RowOptions(modes, chosen, passes, layers, contiguous, 1, 1, 2**60, chunks=tables[0].chunks)
 
 
 def _modes(
