@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from ..inputs.record import dataclass
-from ..plans import NoPlan, Plan, Request
+from ..plans import Plan, Request
 from .alternatives import ASIDE_SECONDS
+from .clash import clash
 from .fragments import plan_fragments
 from .outcome import Found, Outcome, Tally
 from .points import padded, searched
 from .pools import plan_mixed
+from .reasons import reasons
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,6 @@ def solved(request: Request) -> Solved:
         ns, bound = round(answer.time.step_seconds * 1e9), round(answer.proof.bound_seconds * 1e9)
         best = Found(answer.strategy, ns, ())
         return Solved(answer.request, Outcome(best, bound, answer.status == "optimal", Tally()))
-    proved = isinstance(answer, NoPlan)
-    told = answer.reasons if isinstance(answer, NoPlan) else ()
-    return Solved(request, Outcome(None, None, proved, Tally()), told)
+    outcome = Outcome(None, None, answer.outcome.proved, Tally())
+    told = reasons(answer.request, clash(answer.request)) if outcome.proved else ()
+    return Solved(request, outcome, tuple(told))

@@ -22,12 +22,16 @@ FAR = 2**40
 
 
 def table(draw: random.Random, pools: int, layers: int) -> Ints:
-    """Options of a stage: on each pool some numbers of layers, each once, with any chunk and tail."""
+    """Options of a stage: on each pool some numbers of layers, each once, with any chunk and tail.
+
+    The longest of its chunks is the only one, and no end is longer.
+    """
     held = [(pool, n) for pool in range(pools) for n in range(1, layers) if draw.random() < 0.7]
     held = held or [(draw.randrange(pools), 1)]
+    drawn = [(n * draw.randint(3, 9), n * draw.randint(0, 12), draw.randint(0, 9)) for _, n in held]
     rows = [
-        (0, n, 0, 0, 0, n * draw.randint(3, 9), n * draw.randint(0, 12), 0, draw.randint(0, 9), pool)
-        for pool, n in held
+        (0, n, 0, 0, 0, chunk, tail, 0, spare, chunk, 0, pool)
+        for (pool, n), (chunk, tail, spare) in zip(held, drawn, strict=True)
     ]
     return np.array(rows, dtype=np.int64)
 

@@ -17,7 +17,7 @@ from shardwise.solver.search import Search
 NEVER = 2**62
 """Nanoseconds of a request that has no plan."""
 
-SEEDS = range(60)
+SEEDS = range(130)
 TIMES = (1, 2, 4)
 """How often the amount of the first request."""
 
