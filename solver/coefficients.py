@@ -13,7 +13,7 @@ from ..costs.columns import Bools, Ints, Strategies
 from ..costs.host import host_share_bytes, stage_block
 from ..costs.layout import Layout
 from ..costs.ledger import is_communication
-from ..costs.schedule import Rounds
+from ..costs.schedule import Rounds, paced
 from ..costs.terms import Term
 from ..inputs.record import dataclass
 from ..models.backend import backend
@@ -154,6 +154,13 @@ class Coefficients:
         return {piece: whole[piece] for piece in ("first", "last")}
 
     @cached_property
+    def longest_wait(self) -> Ints:
+        """Nanoseconds by which a longer link of an end lengthens the mean time of a chunk at most."""
+        chunks = self.strategies.virtual_pipeline
+        whole = np.maximum(np.maximum(self.ends["first"], self.ends["last"]), 0)
+        return np.where(chunks > 1, paced(np.zeros_like(whole), whole, chunks), 0)
+
+    @cached_property
     def tail(self) -> Sum:
         """Nanoseconds of a stage once a step."""
         return self._without(self._sum(self._shared[0].tail))
@@ -225,6 +232,8 @@ class Coefficients:
     def signature(self, row: int) -> tuple[bytes, ...]:
         """Everything that decides what the stages of a row may hold and cost; equal for twins."""
         sums = [self.chunk, self.tail, self.host, *self.memory.values()]
+        if self.request.limits.on_stages:
+            sums += [*self.communication, *self.uplink]
         parts = [part for total in sums for part in (total.stage, total.flight)]
         values = [value[row] for part in (*parts, self.ends) for value in part.values()]
         values.append(self.room[row])

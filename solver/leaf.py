@@ -11,6 +11,7 @@ from ..inputs.record import dataclass
 from .engine import cp_model, new_model, new_solver
 from .frontier import Frontier, frontier, pooled, row_bound
 from .options import Mode, RowOptions
+from .shown import show_little
 from .stage_limits import SHARES
 from .table import END, LONGEST, SHOWN_CHUNK, SHOWN_TAIL
 
@@ -56,10 +57,13 @@ class Leaf:
         self._layers()
         self._host()
         self.objective = self._objective()
-        self._communication()
+        if self.options.comm_share is not None:
+            show_little(self, self.options.comm_share)
         self._cuts()
 
-    def _stages(self) -> range:
+    @property
+    def stages(self) -> range:
+        """Indices of the stages."""
         return range(len(self.options.tables[0]))
 
     def _choices(self) -> None:
@@ -87,9 +91,9 @@ class Leaf:
     def _layers(self) -> None:
         """All layers are held; where kinds differ, each stage starts where the one before ended."""
         if not self.options.contiguous:
-            self.model.add(sum(self.column(stage, 1) for stage in self._stages()) == self.options.layers)
+            self.model.add(sum(self.column(stage, 1) for stage in self.stages) == self.options.layers)
             return
-        for before in list(self._stages())[:-1]:
+        for before in self.stages[:-1]:
             ended, started = self._by_depth(before, True), self._by_depth(before + 1, False)
             for depth in sorted(ended.keys() | started.keys()):
                 self.model.add(sum(ended.get(depth, [])) == sum(started.get(depth, [])))
@@ -105,28 +109,27 @@ class Leaf:
     def _host(self) -> None:
         """Offloaded states of the stages that share a node fit its host memory."""
         count, cards = self.options.node_stages, self.options.node_cards
-        worst = sum(int(max(t[s][:, 7].max() for t in self.options.tables)) for s in self._stages())
+        worst = sum(int(max(t[s][:, 7].max() for t in self.options.tables)) for s in self.stages)
         if worst * cards <= self.options.host_capacity_kib:
             return
-        stages = list(self._stages())
-        for first in range(0, len(stages), count):
-            shared = [self.column(stage, 7) for stage in stages[first : first + count]]
+        for first in range(0, len(self.stages), count):
+            shared = [self.column(stage, 7) for stage in self.stages[first : first + count]]
             self.model.add(cards * sum(shared) <= self.options.host_capacity_kib)
 
     def _objective(self) -> Any:
         """(m v - 1) pace + sum U + max tail, at most the limit; the pace is the slowest stage's at least."""
         model, passes = self.model, self.options.passes
         tops = [
-            [int(max(t[s][:, i].max() for t in self.options.tables)) for s in self._stages()] for i in (5, 6)
+            [int(max(t[s][:, i].max() for t in self.options.tables)) for s in self.stages] for i in (5, 6)
         ]
         if 2 * passes * max(tops[0]) + sum(tops[0]) + max(tops[1]) >= LARGEST:
             raise OverflowError("a leaf's objective exceeds 2^62 ns")
         self.bottleneck = model.new_int_var(0, max(tops[0]) + self._top(END), "bottleneck")
         self.tail = model.new_int_var(0, max(tops[1]), "tail")
-        for stage in self._stages():
+        for stage in self.stages:
             model.add(self.bottleneck >= self.column(stage, 5))
             model.add(self.tail >= self.column(stage, 6))
-        total = sum(self.column(stage, 5) for stage in self._stages())
+        total = sum(self.column(stage, 5) for stage in self.stages)
         self._rounds()
         objective = (passes - 1) * self.bottleneck + total + self.tail
         model.add(objective <= self.limit_ns)
@@ -134,47 +137,18 @@ class Leaf:
 
     def _top(self, index: int) -> int:
         """The largest value of a column of the option tables."""
-        return max(int(t[s][:, index].max()) for t in self.options.tables for s in self._stages())
+        return max(int(t[s][:, index].max()) for t in self.options.tables for s in self.stages)
 
     def _rounds(self) -> None:
         """The pace of chunks: one round in v waits for a link of an end that is longer than others."""
-        chunks, stages = self.options.chunks, list(self._stages())
+        chunks, stages = self.options.chunks, self.stages
         if chunks == 1:
             return
-        common = self.model.new_int_var(0, self._top(LONGEST), "common")
+        self.common = self.model.new_int_var(0, self._top(LONGEST), "common")
         for stage in stages:
-            self.model.add(common >= self.column(stage, LONGEST))
+            self.model.add(self.common >= self.column(stage, LONGEST))
         for stage in (stages[0], stages[-1]):
-            self.model.add(chunks * self.bottleneck >= (chunks - 1) * common + self.column(stage, END))
-
-    def _communication(self) -> None:
-        """Communication that shows on the slowest stage and in the longest tail: a share of the step at most.
-
-        Of equally slow stages, and of equally long tails, the first counts, as in the ledger.
-        """
-        share = self.options.comm_share
-        if share is None:
-            return
-        shown = [
-            self._of_largest(5, SHOWN_CHUNK),
-            self._of_largest(6, SHOWN_TAIL),
-        ]
-        self.model.add(SHARES * (self.options.passes * shown[0] + shown[1]) <= share * self.objective)
-
-    def _of_largest(self, index: int, wanted: int) -> Any:
-        """Column `wanted` of the first stage with the largest column `index`."""
-        model, stages = self.model, self._stages()
-        values = [self.column(stage, index) for stage in stages]
-        largest = [model.new_bool_var(f"largest{index}_{stage}") for stage in stages]
-        model.add_exactly_one(largest)
-        top = max(int(t[s][:, wanted].max()) for t in self.options.tables for s in stages)
-        found = model.new_int_var(0, max(top, 0), f"shown{index}")
-        for stage, is_largest in zip(stages, largest, strict=True):
-            model.add(found == self.column(stage, wanted)).only_enforce_if(is_largest)
-            for other in stages:
-                if other != stage:
-                    model.add(values[stage] >= values[other] + (other < stage)).only_enforce_if(is_largest)
-        return found
+            self.model.add(chunks * self.bottleneck >= (chunks - 1) * self.common + self.column(stage, END))
 
     def _cuts(self) -> None:
         """Floors of each mode; the frontier: tails below a breakpoint force the next one's bottleneck."""
@@ -228,9 +202,9 @@ class Leaf:
         """Among plans of the same step: most headroom on the fullest card, then fewest mechanisms."""
         self.model.add(self.objective == plan.step_ns)
         spare = self.model.new_int_var(0, 2**40, "spare")
-        for stage in self._stages():
+        for stage in self.stages:
             self.model.add(spare <= self.column(stage, 8))
-        mechanisms = sum(self.column(stage, i) for stage in self._stages() for i in (2, 3, 4))
+        mechanisms = sum(self.column(stage, i) for stage in self.stages for i in (2, 3, 4))
         spent = 0.0
         self.model.maximize(spare)
         for goal in ("headroom", "mechanisms"):

@@ -48,8 +48,9 @@ def _may_show_little(coefficients: Coefficients) -> Bools:
     """Rows of which some plan may show communication for a share of the step that is small enough.
 
     If the slowest stage holds n layers of a chunk it shows at least C(n) of at most U(n), each a line in n,
-    and the step is at most (m v + p - 1) U(n) and the longest tail: their ratio is least at an end of what n
-    may be. The slowest chunk is no faster than the mean one, which bounds n from below.
+    and the step is at most (m v + p - 1) U(n), m v - 1 waits for a link of an end and the longest tail: their
+    ratio is least at an end of what n may be. The slowest chunk is no faster than the mean one, which bounds
+    n from below.
     """
     share, s = comm_share(coefficients.request), coefficients.strategies
     if share is None:
@@ -65,12 +66,13 @@ def _may_show_little(coefficients: Coefficients) -> Bools:
     fewest = np.clip((work // p - ends) // np.maximum(slow, 1), 1, most)
     longest = tail["fixed"] + np.maximum(tail["first"], 0) + np.maximum(tail["last"], 0)
     longest = longest + most * v * (_most(tail) + np.maximum(tail["offloaded"].max(axis=1), 0))
+    rest = longest + (passes - 1) * coefficients.longest_wait
     least = np.full(len(s), np.inf)
     for count in (fewest, most):
         shown = (
             passes * np.maximum(each["fixed"] + count * _fewest(each), 0) + once["fixed"] + v * _fewest(once)
         )
-        step = (passes + p - 1) * (ends + count * slow) + longest
+        step = (passes + p - 1) * (ends + count * slow) + rest
         least = np.minimum(least, np.maximum(shown, 0) / np.maximum(step, 1))
     found: Bools = SHARES * least * (1.0 - 1e-9) <= share
     return found
