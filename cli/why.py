@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Annotated
 
 import typer
@@ -27,7 +28,8 @@ def why(
     from .answers_text import why_text
     from .words import seconds
 
-    settings = [parsed(one, "KEY=VALUE") for text in changes for one in settings_in(text)]
+    told = [one for text in changes for one in settings_in(text)]
+    settings = [parsed(one, "KEY=VALUE") for one in told]
     given = kept_plan(plan, voice)
     from ..solver import why as forced  # after the input: bad input is told without loading the solver
 
@@ -44,6 +46,8 @@ def why(
     else:
         voice.data(why_text(found, "the plan already is the best one with it"))
         if found.forced is not None and not found.held:
-            words = " ".join(f"--set {field}={value}" for field, value, _ in settings)
+            texts = [one.partition("=")[2].strip() for one in told]
+            each = zip(settings, texts, strict=True)
+            words = " ".join(f"--set {shlex.quote(f'{field}={text}')}" for (field, _, _), text in each)
             voice.hint(f"plan with it: shardwise plan REQUEST {words}")
     return OK if found.forced is not None else NO

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from shardwise import InputError, Plan, Request, plan
+from shardwise.cli import main
 from shardwise.plans.report import price
+from shardwise.plans.settings import parsed
 from shardwise.solver import why
 
 PLANS: dict[str, dict[str, Any]] = {
@@ -147,3 +151,16 @@ def test_a_plan_edited_to_another_batch_is_refused() -> None:
 
     with pytest.raises(InputError, match="the global batch is 128"):
         why(made.model_copy(update={"strategy": other}), {"choose.tensor_parallel": 2})
+
+
+@pytest.mark.parametrize("change", ["overlap_tensor_parallel=true", 'choose.rules=["tensor_parallel >= 2"]'])
+def test_a_forced_change_is_told_as_it_can_be_pasted(
+    change: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The words of the last line, taken apart by a shell, set what was asked."""
+    path = tmp_path / "plan.json"
+    path.write_text(planned("dense").model_dump_json(), encoding="utf-8")
+    main(["why", str(path), change])
+    words = shlex.split(capsys.readouterr().err.rpartition("REQUEST")[2])
+
+    assert words[0] == "--set" and parsed(words[1])[:2] == parsed(change)[:2]
