@@ -234,7 +234,8 @@ def add_up(terms: Iterable[Term], frame: Frame) -> Ints:
     """The sum of `terms` on each stage, (n, stages).
 
     What a stage counts once is linear in its counts, and so is all else where every chunk holds whole
-    layers: such terms are added up first and evaluated once.
+    layers: such terms are added up first and evaluated once. Where chunks are unlike, the longest in the sum
+    of all terms counts, so these are weighed together.
     """
     terms, total = list(terms), np.zeros(frame.counts.held.shape, dtype=np.int64)
     alone = [] if frame.whole else [term for term in terms if term.per != "stage"]
@@ -247,6 +248,10 @@ def add_up(terms: Iterable[Term], frame: Frame) -> Ints:
             found[piece] = _beside(found[piece], value) if piece in found else value
     for per, pieces in together.items():
         total += evaluate(Term("sum", per, _SUM, pieces), frame)
+    if frame.counts.chunks is None:
+        for term in alone:
+            total += evaluate(term, frame)
+        return total
     found_alone: Ints = total + evaluated(alone, frame).sum(axis=0)
     return found_alone
 
