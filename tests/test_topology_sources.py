@@ -317,6 +317,7 @@ def test_free_cards_in_our_own_file() -> None:
         ('{"items": []}', "cluster.file"),
         ("nothing of the kind", "cluster.file"),
         ('pool = 3\nmachine = "dgx-h100"', "cluster.pool"),
+        ('nodes = 4\n[[pool]]\nmachine = "dgx-h100"\nnodes = 2', "cluster.nodes"),
     ],
 )
 def test_one_error_names_the_field(text: str, field: str) -> None:

@@ -61,12 +61,16 @@ def read_own(tree: Mapping[str, Any], origin: str, beside: Beside) -> Cluster:
 
 
 def _pools(tree: Mapping[str, Any], shared: dict[str, Any], origin: str) -> list[dict[str, Any]]:
-    """The table of each pool, with the keys that stand above all of them."""
+    """The table of each pool, with the keys that stand above all of them for those that say nothing else."""
     given = tree.get("pool")
     if given is None:
         return [shared]
     if not isinstance(given, list) or not given or not all(isinstance(table, dict) for table in given):
         raise InputError("cluster.pool", given, origin, "must be tables", legal=["[[pool]]"])
+    for key, value in shared.items():
+        if all(key in table for table in given):
+            reason, own = "changes nothing: each [[pool]] says its own", sorted({str(t[key]) for t in given})
+            raise InputError(f"cluster.{key}", value, origin, reason, legal=own, code="contradiction")
     return [{**shared, **table} for table in given]
 
 
