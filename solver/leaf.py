@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..costs.schedule import paced
 from ..inputs.record import dataclass
 from .engine import cp_model, new_model, new_solver
 from .frontier import Frontier, frontier, pooled, row_bound
@@ -236,9 +237,10 @@ class Leaf:
 def step_of(stages: Sequence[Sequence[int]], passes: int, chunks: int) -> int:
     """The step of stages that take these options."""
     each = [stage[5] for stage in stages]
-    common = max(stage[LONGEST] for stage in stages)
-    waits = max(-(-max(stage[END] - common, 0) // chunks) for stage in stages)
-    return (passes - 1) * max(*each, common + waits) + sum(each) + max(stage[6] for stage in stages)
+    ends = np.array([stage[END] for stage in stages])
+    common = np.full_like(ends, max(stage[LONGEST] for stage in stages))
+    pace = max(*each, int(paced(common, ends, np.full_like(ends, chunks)).max()))
+    return (passes - 1) * pace + sum(each) + max(stage[6] for stage in stages)
 
 
 def single_stage(options: RowOptions, limit_ns: int) -> LeafResult:
