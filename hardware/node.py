@@ -130,16 +130,15 @@ class Node(Frozen):
 
     @property
     def host_link_bytes_per_s(self) -> float:
-        """Rate between host memory (page-locked) and ONE card while no other card copies.
+        """Rate between host memory (page-locked) and each card while all cards copy, as they do in a step.
 
-        NVLink-C2C where there is one (nominal), else what PCI Express of that generation reaches.
+        NVLink-C2C where there is one (nominal; cards of one Grace share it), else what PCI Express of that
+        generation reaches.
         """
-        return self.gpu.c2c_bytes_per_s or host().pinned_bytes_per_s(self.gpu.pcie_generation)
-
-    @property
-    def host_link_sharers(self) -> int:
-        """Cards that share one such link: divide by it when all cards copy at once."""
-        return self.gpu.c2c_sharers if self.gpu.c2c_bytes_per_s else 1
+        gpu = self.gpu
+        if gpu.c2c_bytes_per_s:
+            return gpu.c2c_bytes_per_s / gpu.c2c_sharers
+        return host().pinned_bytes_per_s(gpu.pcie_generation)
 
     @property
     def cpu_adam_parameters_per_s(self) -> float:

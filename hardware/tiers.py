@@ -123,11 +123,6 @@ def _columns(table: TierTable) -> _Columns:
     return _Columns(*arrays)
 
 
-def reduce_graph(graph: Any) -> TierTable:
-    """The table of a cluster's graph (`Cluster.graph`), see `reduced`."""
-    return reduced(graph.nodes(data=True), graph.edges(data=True))
-
-
 def reduced(
     vertices: Iterable[tuple[str, dict[str, Any]]], edges: Iterable[tuple[str, str, dict[str, Any]]]
 ) -> TierTable:

@@ -162,14 +162,16 @@ def test_the_table_is_made_from_the_graph() -> None:
     """Slow one uplink of the graph and the table follows: nothing is computed beside it."""
     import networkx
 
-    from shardwise.hardware.tiers import reduce_graph
+    from shardwise.hardware.tiers import reduced
 
     cluster = Cluster.preset("dgx-h100", nodes=4)
     graph = networkx.Graph(cluster.graph)
     graph.edges["node:2", "leaf:0"]["bandwidth_bytes_per_s"] /= 8
 
-    assert reduce_graph(cluster.graph) == cluster.tiers()
-    assert reduce_graph(graph).tiers[1].bandwidth_bytes_per_s == pytest.approx(47.5e9 / 8)
+    slowed = reduced(graph.nodes(data=True), graph.edges(data=True))
+
+    assert reduced(cluster.graph.nodes(data=True), cluster.graph.edges(data=True)) == cluster.tiers()
+    assert slowed.tiers[1].bandwidth_bytes_per_s == pytest.approx(47.5e9 / 8)
 
 
 def test_the_graph_can_be_inspected() -> None:

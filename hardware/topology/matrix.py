@@ -77,14 +77,3 @@ class Matrix(Frozen):
     def complete(self) -> bool:
         """Whether every card's own row stood in the text."""
         return len(self.rows) == self.cards
-
-    def renumbered(self, order: tuple[int, ...]) -> Matrix:
-        """The same machine with its cards counted in `order` (a permutation)."""
-        place = {card: index for index, card in enumerate(order)}
-        changed = {
-            "paths": tuple(tuple(self.paths[i][j] for j in order) for i in order),
-            "nic_paths": tuple(self.nic_paths[i] for i in order),
-            "numa": tuple(self.numa[i] for i in order),
-            "rows": tuple(sorted(place[card] for card in self.rows)),
-        }
-        return self.model_copy(update=changed)
