@@ -59,9 +59,11 @@ def memory_seconds(layout: Layout, block: Block) -> Floats:
     return _seconds(layout, lambda moved: _bytes(block, moved), routed_bytes(layout, block))
 
 
-def modules_seconds(layout: Layout, block: Block, modules: Collection[Module]) -> Floats:
-    """Of `memory_seconds` what selective recompute of `modules` does again."""
-    routed = np.zeros(len(layout.strategies))
+def modules_seconds(layout: Layout, block: Block) -> Floats:
+    """Of `memory_seconds` what selective recompute of the modules that the job names does again."""
+    modules, routed = layout.training.recompute_modules, np.zeros(len(layout.strategies))
+    if not modules:
+        return routed
     if "moe" in modules:
         routed = routed_bytes(layout, block)
     elif "moe_act" in modules:

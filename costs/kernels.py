@@ -12,7 +12,7 @@ from .adapter_work import adapter_seconds, dequantise_seconds
 from .attention import core_seconds
 from .columns import Floats, Ints
 from .context import ring_ranks
-from .elementwise import memory_seconds
+from .elementwise import memory_seconds, modules_seconds
 from .experts import floor_seconds, imbalance
 from .law import law
 from .layout import Layout
@@ -50,9 +50,16 @@ def feed_forward_seconds(layout: Layout, block: Block) -> Floats:
         return products_seconds(layout, dense_products(forward.width, hidden, forward.matrices))
     total = expert_seconds(layout, block)
     total += products_seconds(layout, [Product(forward.experts, hidden, "whole")])
-    if forward.shared_width:
-        total += products_seconds(layout, dense_products(forward.shared_width, hidden, forward.matrices))
-    return total
+    return total + shared_seconds(layout, block)
+
+
+def shared_seconds(layout: Layout, block: Block) -> Floats:
+    """Seconds of the forward products of shared experts."""
+    forward = block.feed_forward
+    if not (forward.experts and forward.shared_width):
+        return np.zeros(len(layout.strategies))
+    products = dense_products(forward.shared_width, layout.transformer.hidden_size, forward.matrices)
+    return products_seconds(layout, products)
 
 
 class LayerSeconds(NamedTuple):
@@ -105,7 +112,9 @@ def _one_kind(layout: Layout, block: Block, shares: Shares, unpacked: Floats) ->
     work = products + 2.0 * (memory + thin) + sums + unpacked + core_back
     backward = at_least(work, law("host_backward_floor") * floor)
     weight = backward * (shares.attention * attended + trained * fed + thin) / work
-    part = Forward(attended, beside, fed, core, memory).again(layout, block)
+    named = modules_seconds(layout, block) * stack_constant(layout, "memory_factor")
+    shared = shared_seconds(layout, block) * gemm
+    part = Forward(attended, beside, fed, shared, core, memory, named).again(layout, block)
     found = LayerSeconds(
         forward=forward,
         backward=backward,

@@ -80,6 +80,9 @@ class Ledger:
     limit_ns: int
     """The model's FLOPs at the card's peak on all cards, nothing exposed."""
     step_flops: int
+    """Of the model's forward and backward, all cards together."""
+    recomputed_flops: int = 0
+    """Of forwards that the backward runs again: no part of `step_flops`."""
     recipe: str
     recipe_bytes: dict[str, float]
     """Bytes a parameter of weights, gradients and optimizer before sharding."""

@@ -16,8 +16,9 @@ from ..models.transformer import Transformer
 from ..models.work import flops_per_token, parameters
 from .book import Book, spread
 from .buffers import buckets, whole_rank
-from .columns import Ints, Strategies, distinct
+from .columns import Floats, Ints, Strategies, distinct
 from .context import ACTIVATION_BYTES
+from .flops_again import flops_again
 from .frame import Frame, add_up, by_name, links
 from .group import Group
 from .host import host_share_bytes, stage_block
@@ -111,6 +112,11 @@ class Prices:
         return found
 
     @cached_property
+    def flops_again(self) -> Floats:
+        """FLOPs of a step that all cards together repeat under recompute, (n,)."""
+        return flops_again(self.book.layout, self.counts)
+
+    @cached_property
     def uplink_bytes(self) -> Ints:
         """What the network cards of a machine with the busiest stage send in a step, (n,)."""
         found: Ints = np.where(self.counts.held, self._in_step(self.book.uplink), 0).max(axis=1)
@@ -164,6 +170,7 @@ def _ledger(prices: Prices, row: int) -> Ledger:
         fragmentation_refused=law("refusal_share"),
         limit_ns=_limit_ns(layout, row, flops),
         step_flops=int(flops),
+        recomputed_flops=int(prices.flops_again[row]),
         recipe=known.name if known else "none",
         recipe_bytes={
             "weights": weights,

@@ -1,4 +1,4 @@
-"""What of a layer's forward selective recompute runs again: seconds, collectives, exchanges of tokens.
+"""What of a layer's forward selective recompute runs again: seconds, FLOPs, collectives, exchanges of tokens.
 
 A software stack has a share of each (`Again`); of modules that a job names (`recomputed`) work is counted.
 """
@@ -12,13 +12,12 @@ import numpy as np
 from ..inputs.record import dataclass
 from ..models.transformer import Block
 from .columns import Floats
-from .elementwise import modules_seconds
 from .layout import Layout
 from .once import once
-from .products import dense_products, mixer_products, products_seconds
+from .products import mixer_products
 from .recomputed import latent
 from .saved_sets import saved_sets
-from .stacks import of_stacks, stack_constant
+from .stacks import of_stacks
 
 
 @once
@@ -35,7 +34,7 @@ def _shares(share: str) -> Floats:
 
 @dataclass(frozen=True)
 class Forward:
-    """Seconds of the parts of a layer's forward, (n,)."""
+    """The parts of a layer's forward in seconds or in FLOPs, (n,)."""
 
     attended: Floats
     """Products of the mixer."""
@@ -43,9 +42,13 @@ class Forward:
     """Adapters, and 4-bit weights made 16-bit."""
     fed: Floats
     """Products of the feed-forward."""
+    shared: Floats
+    """Those of them that shared experts are."""
     core: Floats
     memory: Floats
     """Element-wise work."""
+    named: Floats
+    """Of it that of the modules which the job names."""
 
     def again(self, layout: Layout, block: Block) -> Floats:
         """What selective recompute runs of it in the backward."""
@@ -57,7 +60,7 @@ class Forward:
 
     def _modules(self, layout: Layout, block: Block) -> Floats:
         named = layout.training.recompute_modules
-        found = modules_seconds(layout, block, named) * stack_constant(layout, "memory_factor")
+        found = self.named
         if "core_attn" in named:
             found = found + self.core
         if "mla_up_proj" in named and latent(block):
@@ -66,7 +69,7 @@ class Forward:
         if whole in named:
             found = found + self.fed
         elif "shared_experts" in named:
-            found = found + _shared_seconds(layout, block) * stack_constant(layout, "gemm_factor")
+            found = found + self.shared
         return found
 
 
@@ -78,15 +81,6 @@ def _made_from_latents(layout: Layout, block: Block) -> float:
         product for mixer in block.mixers if mixer.kv_rank for product in mixer_products(mixer, hidden)[1:-1]
     ]
     return sum(p.n * p.k for p in made) / sum(p.n * p.k for p in every)
-
-
-def _shared_seconds(layout: Layout, block: Block) -> Floats:
-    """Seconds of the forward products of shared experts."""
-    forward = block.feed_forward
-    if not (forward.experts and forward.shared_width):
-        return np.zeros(len(layout.strategies))
-    products = dense_products(forward.shared_width, layout.transformer.hidden_size, forward.matrices)
-    return products_seconds(layout, products)
 
 
 def pairs_again(layout: Layout, block: Block, pairs: Floats) -> Floats:

@@ -9,7 +9,7 @@ from .counts import training_flops_per_token
 from .parameters import ModelCount, count
 from .shares import Shares, trained_shares
 from .training import Training
-from .transformer import Transformer
+from .transformer import Block, Transformer
 
 
 class Parameters(NamedTuple):
@@ -95,22 +95,16 @@ def _own_flops(training: Training, model: Transformer) -> float:
         saved += routed * (1 - shares.experts) + layer.replicated * (1 - shares.replicated)
     head = model.vocab_size * (model.embedding_width or model.hidden_size) if model.head else 0
     saved += head * (1 - shares.head)
-    return whole - 2.0 * saved + 6.0 * _met(training, model)
+    met = [adapters_met(training, block, model.hidden_size) for block in model.kinds]
+    return whole - 2.0 * saved + 6.0 * sum(met[kind] for kind in model.kind_of_layer)
 
 
-def _met(training: Training, model: Transformer) -> int:
-    """Adapter parameters that one token meets."""
+def adapters_met(training: Training, block: Block, hidden: int) -> int:
+    """Adapter parameters of a layer that one token meets."""
     if not training.way.adapts:
         return 0
-    rank = training.way.rank
-    each = [
-        sum(
-            rank * (m.inputs + m.outputs) * m.met
-            for m in adapted(block, model.hidden_size, training.lora_targets)
-        )
-        for block in model.kinds
-    ]
-    return sum(each[kind] for kind in model.kind_of_layer)
+    matrices = adapted(block, hidden, training.lora_targets)
+    return sum(training.way.rank * (m.inputs + m.outputs) * m.met for m in matrices)
 
 
 def forward_ratio(training: Training, model: Transformer) -> float:

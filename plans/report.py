@@ -142,9 +142,8 @@ def time_report(request: Request, strategy: Strategy, ledger: Ledger) -> TimeRep
     step = seconds(ledger.step_ns)
     cards = request.cluster.gpus
     tokens = request.training.tokens
-    gpu = request.cluster.node.gpu
-    peak = gpu.peak_flops_per_s("bf16") or gpu.peak_flops_per_s("fp16") or 1.0
-    rate = ledger.step_flops / step / cards
+    peak, rate = _peak_flops_per_s(request), ledger.step_flops / step / cards
+    again = ledger.recomputed_flops / step / cards
     return TimeReport(
         step_seconds=step,
         terms_seconds={name: seconds(ns) for name, ns in ledger.terms_ns.items()},
@@ -156,21 +155,20 @@ def time_report(request: Request, strategy: Strategy, ledger: Ledger) -> TimeRep
         tokens_per_second_per_gpu=round(tokens / step / cards, 3),
         model_tflops_per_gpu=round(rate / 1e12, 3),
         mfu=round(rate / peak, 6),
-        hfu=round(rate / peak * (1.0 + _repeated(strategy, request.model.mtp_layers)), 6),
+        hfu=round((rate + again) / peak, 6),
         uncertainty=_uncertainty(request, strategy, ledger),
     )
 
 
-def _repeated(strategy: Strategy, modules: int) -> float:
-    """Share of the model's FLOPs done again: a third of a whole layer, a sixth of a part of one.
-
-    Modules that predict further tokens, the last layers of the last stage, are kept under full recompute.
-    """
-    last = strategy.stages[-1]
-    kept = max(last.recompute_full_layers + modules - last.layers, 0)
-    full = sum(stage.recompute_full_layers for stage in strategy.stages) - kept
-    selective = sum(stage.recompute_selective_layers for stage in strategy.stages)
-    return (full / 3.0 + selective / 6.0) / strategy.layers
+def _peak_flops_per_s(request: Request) -> float:
+    """Dense 16-bit peak of a card; where pools differ, the mean of all cards."""
+    pools = request.cluster.pools
+    peaks = [
+        pool.node.gpu.peak_flops_per_s("bf16") or pool.node.gpu.peak_flops_per_s("fp16") for pool in pools
+    ]
+    return (
+        sum(pool.gpus * (peak or 1.0) for pool, peak in zip(pools, peaks, strict=True)) / request.cluster.gpus
+    )
 
 
 def _uncertainty(request: Request, strategy: Strategy, ledger: Ledger) -> Uncertainty:

@@ -244,3 +244,25 @@ def test_seventy_billion_on_two_pools_of_sixteen_nodes_is_proved_with_few_leaves
     assert found.status == "optimal" and found.proof.gap == 0
     assert found.proof.leaves_solved <= 40
     assert {stage.device for stage in found.strategy.stages} == {"dgx-h100", "dgx-a100-80gb"}
+
+
+def test_mfu_over_pools_is_of_the_peak_of_all_their_cards() -> None:
+    """H100 beside A100: model FLOP/s of a card over the mean of the two peaks, not over the first's alone."""
+    pools = [small(name, 1, 80 * 2**30) for name in CARDS[:2]]
+    answers = []
+    for first, second in (pools, pools[::-1]):
+        cluster = Cluster(name="lab", node=first, others=(Pool(node=second, nodes=1),))
+        job = Training(global_batch_size=4, sequence_length=512)
+        found = plan(
+            Request(
+                model=dense(random.Random(1), 4),
+                cluster=cluster,
+                training=job,
+                choose={"pipeline_parallel": 2},
+            )
+        )
+        assert isinstance(found, Plan)
+        answers.append(found.time)
+
+    for time in answers:
+        assert time.mfu == pytest.approx(time.model_tflops_per_gpu / ((989.4 + 312) / 2), rel=1e-2)

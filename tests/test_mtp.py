@@ -282,8 +282,11 @@ def test_rows_tell_whether_they_trained_them(cells: dict[str, str], modules: int
 
 
 def test_hfu_counts_what_is_run_again() -> None:
-    """Six layers of eight are run again, their forwards a third of their FLOPs; two modules are kept."""
+    """Six layers of eight run their forwards again, of the FLOPs of all with three heads; modules are kept."""
     found = plan(ask(2, backend=["megatron"], pipeline_parallel=[1], recompute=["full"]))
 
     assert isinstance(found, Plan)
-    assert found.time.hfu / found.time.mfu == pytest.approx(1 + 6 / 8 / 3, rel=1e-4)
+    layer = 2 * layer_count(BLOCK, HIDDEN).active + 2 * 2 * (8 * 128) * (LENGTH + 1) / 2
+    modules = 2 * (layer + 2 * JOIN)
+    whole = 3 * (6 * layer + modules + 3 * 2 * VOCABULARY * HIDDEN)
+    assert found.time.hfu / found.time.mfu == pytest.approx(1 + 6 * layer / whole, rel=1e-4)

@@ -22,6 +22,7 @@ from shardwise.models import Strategy, Training, Transformer
 from shardwise.models.backend import backend
 from shardwise.models.training import Module
 from shardwise.plans import Plan, Request
+from shardwise.plans.report import price as price_of
 from shardwise.runs.record import Record
 from shardwise.runs.software import software_of
 from shardwise.runs.ways import way_of_row
@@ -110,6 +111,35 @@ def test_what_is_run_again_costs_its_time() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("modules", "layers", "products"),
+    [
+        (("shared_experts",), 58, 3 * HIDDEN * INNER),
+        (("mlp",), 3, 3 * HIDDEN * 18432),
+        (("mla_up_proj",), 61, 1536 * WIDTH + 512 * 128 * 256),
+        (("layernorm", "moe_act"), 61, 0),
+    ],
+)
+def test_flops_run_again_are_those_of_the_named_modules(
+    modules: tuple[Module, ...], layers: int, products: int
+) -> None:
+    """By hand: 2 FLOPs a parameter of the module and token, in the layers that have it; norms have none."""
+    tokens = 256 * 4096
+
+    assert ledger(*modules).recomputed_flops == pytest.approx(2 * products * layers * tokens, rel=0.01)
+
+
+def test_flops_run_again_are_those_of_the_layers_that_each_stage_names() -> None:
+    """All layers: a third of the model's FLOPs without its head; one layer of a stage: as much as it has."""
+    whole, head = ledger(recompute="full"), 6 * 129280 * HIDDEN * 256 * 4096
+    one = ledger(stages=(*stages(5, 8), *stages(2, 7), *stages(1, 7, recompute_full_layers=1)))
+
+    assert whole.recomputed_flops == pytest.approx((whole.step_flops - head) / 3, rel=1e-3)
+    assert 55 < whole.recomputed_flops / one.recomputed_flops < 61
+    assert ledger(recompute="none").recomputed_flops == 0
+    assert 0 < ledger("core_attn").recomputed_flops < ledger("core_attn", "moe").recomputed_flops
+
+
 def test_experts_run_again_send_their_tokens_again() -> None:
     """A checkpointed layer of experts exchanges tokens once more in the backward; its activation does not."""
     none, act, moe = (seconds(ledger(*names), "expert_comm") for names in ((), ("moe_act",), ("moe",)))
@@ -185,6 +215,11 @@ def test_a_request_may_name_them() -> None:
 
     found = planned(request)
     assert isinstance(found, Plan) and found.strategy.recompute == "selective"
+    (told,) = price_of(request, [found.strategy])
+    assert told.recomputed_flops == pytest.approx(2 * 3 * 4096 * 14336 * 32 * 32 * 8192)
+    assert found.time.hfu / found.time.mfu == pytest.approx(
+        1 + told.recomputed_flops / told.step_flops, abs=1e-5
+    )
 
 
 def row(**cells: str) -> Record:
