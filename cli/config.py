@@ -29,12 +29,14 @@ def files_told(read: Read, documents: Sequence[Document], request: Request) -> F
     from ..launch.patch import FILES, patch
     from ..launch.written import origin_of, other_job
     from ..plans import Edited, FilesRead, Patched, Plan
+    from ..solver.laid import laid_out
 
     told = FilesRead(client=read.client)
     origin = origin_of(documents, read.strategy)
     if origin is not None:
         edited = tuple(Edited(**edit._asdict()) for edit in origin.edits)
-        other = tuple(Edited(**edit._asdict()) for edit in other_job(origin.plan.request, request))
+        here, _ = laid_out(request, read.strategy)
+        other = tuple(Edited(**edit._asdict()) for edit in other_job(origin.plan.request, here))
         told = FilesRead(
             client=read.client,
             plan_hash=origin.plan_hash,

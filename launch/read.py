@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ..hardware.mixed import pool_names
 from ..inputs import InputError
 from ..models.strategy import Strategy
 from ..plans.complete import read_strategy
@@ -19,6 +20,7 @@ from .megatron import read as megatron
 from .torchtitan import read as torchtitan
 from .trainer import Trainer
 from .transformers import read as transformers
+from .written import origin_of
 
 ORDER: tuple[Client, ...] = ("megatron", "torchtitan", "fsdp", "accelerate", "deepspeed", "transformers")
 """Clients whose files hold a layout, in the order they are looked for."""
@@ -70,9 +72,21 @@ def read_config(documents: Sequence[Document], request: Request) -> Read:
     cards = request.cluster.gpus
     strategy = read_strategy({**found, **assumed}, request.model, file.name, request.training, cards, places)
     _same_batch(strategy, request, file)
+    strategy = _as_planned(strategy, documents, request)
     if client == "megatron" and (more := megatron.job_fields(bundle, request.model, request.training)):
         request = request.changed(more, file.name)
     return Read(strategy, client, file, places, request)
+
+
+def _as_planned(strategy: Strategy, documents: Sequence[Document], request: Request) -> Strategy:
+    """The strategy on the pools that a plan beside its files has for its stages: no client's file says."""
+    origin = origin_of(documents, strategy) if request.cluster.others else None
+    devices = [stage.device for stage in origin.plan.strategy.stages] if origin else []
+    if len(devices) != len(strategy.stages) or not set(devices) <= set(pool_names(request.cluster)):
+        return strategy
+    pairs = zip(strategy.stages, devices, strict=True)
+    stages = tuple(stage.model_copy(update={"device": device}) for stage, device in pairs)
+    return strategy.model_copy(update={"stages": stages})
 
 
 def _places(client: Client, bundle: Bundle, file: Document) -> dict[str, str]:
@@ -128,12 +142,16 @@ def _same_layers(client: Client, file: Document, request: Request) -> None:
 
 
 def _same_batch(strategy: Strategy, request: Request, file: Document) -> None:
-    """Refuses files of another global batch, or for another number of cards, than the request asks."""
+    """Refuses files of another global batch, or for another number of cards, than the request asks.
+
+    Of free cards, and of pools, files may take a part.
+    """
     asked = request.training.global_batch_size
     made = strategy.micro_batch_size * strategy.gradient_accumulation_steps * strategy.data_parallel
     if made != asked:
         reason = f"the files make {made} sequences a step"
         raise InputError("training.global_batch_size", asked, file.name, reason, legal=[str(made)])
-    if strategy.world != request.cluster.gpus:
+    some = request.cluster.free or request.cluster.others
+    if strategy.world > request.cluster.gpus or (strategy.world < request.cluster.gpus and not some):
         reason = f"the files are for {strategy.world} cards"
         raise InputError("cluster.gpus", request.cluster.gpus, file.name, reason, legal=[str(strategy.world)])

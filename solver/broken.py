@@ -12,6 +12,7 @@ from ..plans import Request
 from ..plans.message import Diagnosis, OutOfMemory, Relief
 from ..plans.quantity import gib, gibs
 from ..plans.report import host_verdict, price, seconds, verdict
+from .laid import laid_out
 from .legal import breaches
 
 NEAR = 0.03
@@ -28,6 +29,7 @@ WASTE = 0.1
 
 def diagnose(request: Request, strategy: Strategy, message: OutOfMemory) -> Diagnosis:
     """What broke, by the ledger of `strategy`, and which single changes of it fit."""
+    request, strategy = laid_out(request, strategy)
     ledger = price(request, [strategy])[0]
     entry = ledger.stages[ledger.peak_stage]
     loading = message.where == "host" and not ledger.host_node_kib

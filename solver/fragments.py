@@ -104,7 +104,7 @@ class Fragments:
 
     def _on(self, cluster: Cluster, stages: Sequence[int]) -> Request:
         choose = self.request.choose.model_copy(
-            update={"pipeline_parallel": tuple(stages), "rank_order": ("tp-cp-dp-pp",)}
+            update={"pipeline_parallel": tuple(sorted(stages)), "rank_order": ("tp-cp-dp-pp",)}
         )
         return self.request.model_copy(update={"cluster": cluster, "choose": choose})
 

@@ -74,22 +74,20 @@ def _none(request: Request, found: list[Without], asking: Asking | None) -> NoPl
 def check(request: Request, strategy: Strategy, tables: Tables | None = None) -> Check:
     """What a given strategy costs, whether it fits, which rules it breaks, and its loss against the best.
 
-    On free cards it is laid on those on which it is fastest. A plan made for free cards says in its request
-    which these are; `Planner.check` takes it for what it was asked.
+    On free cards, and on pools that its stages do not name, it is laid where it is fastest. A plan made for
+    free cards says in its request which these are; `Planner.check` takes it for what it was asked.
     `tables` are kept for later questions: the best is searched for once.
     Raises `InputError` where it cannot be priced: it does not use the cluster's cards or meet the batch.
     """
     from ..plans import Best, Check
+    from .laid import laid_out
     from .legal import breaches
     from .priceable import refuse_unpriceable
 
     refuse_other(request, Request)
     refuse_other(strategy, Strategy)
     asked, _ = padded_request(request, (strategy.context_parallel,), (strategy.precision,))
-    if request.cluster.free:
-        from .laid import laid_out
-
-        request = laid_out(request, strategy)
+    request, strategy = laid_out(request, strategy)
     refuse_unpriceable(request, strategy)
     request, told = padded_request(request, (strategy.context_parallel,), (strategy.precision,))
     ledger = price(request, [strategy])[0]

@@ -282,7 +282,7 @@ def test_rows_tell_whether_they_trained_them(cells: dict[str, str], modules: int
 
 
 def test_hfu_counts_what_is_run_again() -> None:
-    """Six layers of eight run their forwards again, of the FLOPs of all with three heads; modules are kept."""
+    """Six layers of eight run their forwards again, of the FLOPs of all and three heads; modules are kept."""
     found = plan(ask(2, backend=["megatron"], pipeline_parallel=[1], recompute=["full"]))
 
     assert isinstance(found, Plan)
