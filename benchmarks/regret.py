@@ -6,7 +6,8 @@ Regret is what the layout that the ledger ranks first takes longer, by measureme
 measured one; by source, under the catalogue's constants and under those that the other sources give. Beside
 them is what the scatter of repeated lines leaves to a ledger without error.
 Recall: known out-of-memory runs called does_not_fit or risky. False rate: rows that ran, with recompute,
-micro-batch, sharding and interleaving given, called does_not_fit.
+micro-batch, sharding and interleaving given, called does_not_fit; rows whose activations lay on the host and
+were priced on the card are counted apart.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from shardwise.costs.law import law
 from shardwise.runs.priced import Run, price_jobs, read_rows
 from shardwise.runs.record import read_records
 from shardwise.runs.views import verdict
+from shardwise.runs.ways import ON_THE_HOST
 
 from .face import Result, run, table
 from .layouts import Layout, groups_of
@@ -40,7 +42,8 @@ def measure(files: Sequence[str]) -> Result:
     found = groups_of(timed)
     groups = [_group(layouts) for layouts in found]
     left_out = [_group(layouts) for layouts in groups_of(price_left_out(timed))]
-    ran = [r for r in runs if not DECIDES_MEMORY & set(r.job.imputed)]
+    told = [r for r in runs if not DECIDES_MEMORY & set(r.job.imputed)]
+    ran = [r for r in told if ON_THE_HOST not in r.job.stand_ins]
     refused = [r for r in ran if _verdict(r) == "does_not_fit"]
     caught = [r for r in failed if _verdict(r) != "fits"]
     return {
@@ -58,6 +61,7 @@ def measure(files: Sequence[str]) -> Result:
             "missed": _names(failed, caught),
             "explained": {name: _reasons().get(name, "") for name in _names(failed, caught)},
             "ran": len(ran),
+            "on_the_host": len(told) - len(ran),
             "false": [r.job.record.name for r in refused],
             "false_rate": len(refused) / len(ran) if ran else None,
             "lines": [_verdict_line(r) for r in failed],
@@ -172,7 +176,8 @@ def text(found: Result) -> str:
         )
     parts.append(
         f"failed runs called does_not_fit or risky: {oom['rows'] - len(oom['missed'])} of {oom['rows']}; "
-        f"runs that ran called does_not_fit: {len(oom['false'])} of {oom['ran']} {dict(false) or ''}"
+        f"runs that ran called does_not_fit: {len(oom['false'])} of {oom['ran']} {dict(false) or ''}; "
+        f"{oom['on_the_host']} more kept activations on the host, which is not priced"
     )
     parts += [f"{name} is let pass: {why or 'no reason known'}" for name, why in oom["explained"].items()]
     return "\n\n".join(parts)

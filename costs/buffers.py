@@ -28,7 +28,11 @@ _GATHER = Note(
 _UNSHARDED = Note(
     "(2 + r) N_unit, or (2 + r) N_root at the end; r of the reduction", "FSDP memory oracle", "D"
 )
-_POOLS = Note("4 N / d + 2 N_root, side-stream pools", "torchtitan reserved memory, 14 rows", "M")
+_POOLS = Note(
+    "4 N / d + 2 N_root, side-stream pools; 4 N_layer / d where FSDP2 sends gradients to the host",
+    "torchtitan reserved memory, 14 rows; torch FSDP2 _fsdp_collectives.py, foreach_reduce: copied, let go",
+    "M",
+)
 _DEQUANTISED = Note(
     "2 N of the largest 4-bit linear", "bitsandbytes Linear4bit: one 16-bit copy at a time", "D"
 )
@@ -175,17 +179,25 @@ def _unsharded_gradients(layout: Layout) -> list[Alive]:
 def _pool_terms(layout: Layout) -> list[Alive]:
     """Pools of the gather and reduce-scatter streams; the gradient shard lies in one of them.
 
-    Where gradients are alive as such, they are counted with the states.
+    Where gradients are alive as such, they are counted with the states; where FSDP2 sends them to the host, a
+    unit's shard is let go once it is copied.
     """
     s = layout.strategies
     pooled = _fsdp_rows(layout)
     if not pooled.any():
         return [absent("stream_pools", _POOLS)]
     rows = np.where(pooled, 1.0, 0.0)
-    counted = s.gradient_accumulation_steps > 1
-    shard = Held.whole(with_gradients(layout)).scaled(np.where(counted, 0.0, 4.0 * rows / layout.shard))
+    offloaded = s.is_("offload_optimizer", "cpu") & stack_has(layout, "keeps_offloaded_gradients", False)
+    elsewhere = (s.gradient_accumulation_steps > 1) | offloaded
+    each = Held.whole(with_gradients(layout)).scaled(4.0 * rows / layout.shard)
+    shard = each.scaled(np.where(elsewhere, 0.0, 1.0))
     root = unit_bytes(layout).scaled(rows)
-    both = kib(layer=shard.layer, first=shard.first + root.first, last=shard.last + root.last)
+    both = kib(
+        fixed=np.where(offloaded, each.layer.max(axis=1), 0.0),
+        layer=shard.layer,
+        first=shard.first + root.first,
+        last=shard.last + root.last,
+    )
     return [
         Alive(PASSES, Term("stream_pools", "stage", _POOLS, both)),
         Alive(AFTER, Term("stream_pools", "stage", _POOLS, kib(first=root.first, last=root.last))),

@@ -5,14 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from ..models.recipe import losses
+from ..models.shares import trained_shares
 from .columns import WORDS, Floats
 from .layout import Layout
 from .moments import Alive
 from .terms import Note, Term, kib
 
 _LOGITS = Note(
-    "e T V / t; e bytes per entry of the loss kernel; e T V where logits are gathered",
-    "torchtitan, torchtune, llm-foundry, Megatron-LM rows (catalogue losses.json)",
+    "e T V / t; e bytes per entry of the loss kernel; e T V where logits are gathered; "
+    "Liger's: 2 C V + 2 T h + 2 V h, chunks of C = T h / V tokens, rounded up to a power of 2",
+    "torchtitan, torchtune, llm-foundry, Megatron-LM rows (catalogue losses.json); Liger-Kernel ead96b61",
     "M",
 )
 _FURTHER = Note(
@@ -56,7 +58,9 @@ def loss_moved_bytes(layout: Layout) -> Floats:
 
 def logits_terms(layout: Layout) -> list[Alive]:
     """Terms of the loss; alive at the end of the forward pass only."""
-    size = entry_bytes(layout) * entries(layout)
+    chunked = np.array([losses()[name].chunk_as_wide_as_hidden for name in WORDS["loss_kernel"]])
+    by_width = chunked[layout.strategies.loss_kernel]
+    size = np.where(by_width, _chunked_bytes(layout), entry_bytes(layout) * entries(layout))
     states = layout.hidden_bytes
     gathered = np.where((layout.tensor > 1) & (layout.strategies.sequence_parallel > 0), states, 0.0)
     head = kib(last=2.0 * states / layout.split_tokens + gathered)
@@ -65,6 +69,19 @@ def logits_terms(layout: Layout) -> list[Alive]:
         Alive(("forward",), Term("head_input", "stage", _HEAD, head)),
         *_further(layout),
     ]
+
+
+def _chunked_bytes(layout: Layout) -> Floats:
+    """What a loss holds that takes so many tokens at a time that their logits are as large as hidden states.
+
+    Logits of a chunk, with gradients in their place, and the gradients of input and head.
+    """
+    hidden, whole = layout.transformer.hidden_size, layout.transformer.vocab_size
+    chunk = 2.0 ** np.ceil(np.log2(np.maximum(np.ceil(layout.tokens / -(-whole // hidden)), 1.0)))
+    logits = entry_bytes(layout) * np.minimum(chunk, layout.tokens) * layout.vocabulary / layout.tensor
+    trained = trained_shares(layout.training, layout.transformer).head
+    found: Floats = logits + layout.hidden_bytes + trained * layout.element_bytes * layout.vocabulary * hidden
+    return found
 
 
 def _further(layout: Layout) -> list[Alive]:

@@ -29,6 +29,7 @@ from .ledger import Ledger, StageEntry
 from .moments import MOMENTS
 from .recipes import fixed_recipe_of, recipe_of
 from .schedule import Passes, Rounds, Step, in_rounds, plain, step
+from .stacks import stack_has
 from .stage_counts import Counts
 from .terms import Term
 from .traffic import traffic_terms
@@ -155,6 +156,7 @@ def _ledger(prices: Prices, row: int) -> Ledger:
     kind, ratio = peak_interval(BACKENDS[layout.strategies.backend[row]], int(stages[row]))
     weights, optimizer = (known.weights_bytes, known.optimizer_bytes) if known else (0.0, 0.0)
     kept = fixed_recipe_of(layout, row, layout.training.way.kind == "qlora")
+    planned = stack_has(layout, "allocator", "planned")
     return Ledger(
         stages=tuple(_stage(prices, row, stage) for stage in range(int(prices.counts.held[row].sum()))),
         terms_ns=_time_terms(prices, row),
@@ -167,7 +169,7 @@ def _ledger(prices: Prices, row: int) -> Ledger:
         uplink_bytes=int(prices.uplink_bytes[row]),
         usable_kib=layout.cluster.node.gpu.memory_usable_bytes // 1024,
         host_usable_kib=host_share_bytes(layout.cluster.node) // 1024,
-        fragmentation_refused=law("refusal_share"),
+        fragmentation_refused=0.0 if planned[row] else law("refusal_share"),
         limit_ns=_limit_ns(layout, row, flops),
         step_flops=int(flops),
         recomputed_flops=int(prices.flops_again[row]),

@@ -57,6 +57,8 @@ class Loss(Listed):
     tensor_parallel_bytes_per_entry: Annotated[float, Field(ge=0)]
     whole_vocabulary: bool = False
     """Whether logits are gathered before the loss: each tensor rank then holds every entry."""
+    chunk_as_wide_as_hidden: bool = False
+    """Whether it takes so few tokens at a time that their logits are about as large as all hidden states."""
     kept_bytes_per_entry: Annotated[float, Field(ge=0)] = 0.0
     """What its own backward keeps, where another loss runs before that: of backends that train predictors."""
     moved_bytes_per_entry: Annotated[float, Field(ge=0)]

@@ -80,6 +80,9 @@ class Stack(Listed):
     flat_units: bool = False
     """Whether adapters lie in one flat parameter with the frozen weights of their layer, all of which then
     has a gradient (FSDP1 with ``use_orig_params``)."""
+    keeps_offloaded_gradients: bool = False
+    """Whether gradient shards that go to the host stay on the card until the backward ends (FSDP1:
+    ``_saved_grad_shard`` of each unit), or are let go once copied (FSDP2)."""
     exchange: Literal["alltoall", "deepep", "hybridep"] = "alltoall"
     """How tokens travel to their experts: NCCL sends a copy to each; DeepEP and HybridEP send one to each
     card that holds some of a token's experts, and between islands one to each island."""

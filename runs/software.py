@@ -23,6 +23,7 @@ from .stages import Cut
 from .switches import Switches
 
 FAMILY = "bridge-moe"
+_CHUNKS = re.compile(r"\blogits in (\d+) chunks")
 
 
 class Rule(Frozen):
@@ -128,7 +129,7 @@ def software_of(record: Record) -> Software:
     recipe, away = recipe_of(record) if rule.recipes else (None, 0)
     stacks, notes = _by_recipe(record, recipe, away) if recipe else (_switched(record, rule), ())
     stack, stack_note = _first(stacks, tuple(stack_names()), "stack")
-    loss, loss_note = _first(rule.losses, tuple(losses()), "loss")
+    loss, loss_note = _first(_in_chunks(record, rule), tuple(losses()), "loss")
     return Software(
         rule=rule.name,
         backend=rule.backend,
@@ -160,6 +161,12 @@ def _switched(record: Record, rule: Rule) -> tuple[str, ...]:
         return rule.stacks
     nearest = Switches().told(record).stacks(rule.stacks[0], stack_names())
     return tuple(dict.fromkeys((*nearest, *rule.stacks)))
+
+
+def _in_chunks(record: Record, rule: Rule) -> tuple[str, ...]:
+    """The losses of a rule, first in so many chunks as the notes say of the logits."""
+    said = _CHUNKS.search(record.notes)
+    return (f"{rule.losses[0]}-{said[1]}", *rule.losses) if said else rule.losses
 
 
 def _first(wanted: tuple[str, ...], known: tuple[str, ...], what: str) -> tuple[str, tuple[str, ...]]:

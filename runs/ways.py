@@ -24,6 +24,8 @@ from .record import Record
 from .software import Software
 
 USUAL_RANK = 16
+ON_THE_HOST = "offloaded activations -> on the card"
+"""The stand-in of a row that kept activations where the ledger does not price them."""
 
 _ADAPTERS = re.compile(r"\b(qlora|lora)\b")
 _RANK = re.compile(r"\b(?:rank|r)\s*[=:]?\s*(\d{1,5})\b")
@@ -76,7 +78,7 @@ def way_of_row(record: Record, software: Software) -> RowWay:
     priced = software.backend == "fsdp" and record.word("recompute") == "full"
     if offloaded and priced:
         fields["offload_activations"] = True
-    stand_ins = ("offloaded activations -> on the card",) if offloaded and not priced else ()
+    stand_ins = (ON_THE_HOST,) if offloaded and not priced else ()
     return RowWay(fields, imputed, stand_ins)
 
 

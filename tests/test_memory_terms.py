@@ -109,6 +109,36 @@ def test_memory_planned_before_the_run_has_no_holes() -> None:
     assert all("fragmentation" not in terms for terms in found.stages[0].moments_kib.values())
 
 
+def test_memory_planned_before_the_run_is_refused_at_its_own_peak_alone() -> None:
+    """Where no block leaves a hole the least that is needed is the peak; a cache's least is less."""
+    planned, cached = ledger(software_stack="llmq-2026"), ledger(software_stack="fsdp-compile-2024")
+
+    assert planned.refusal_kib == planned.peak_kib
+    assert cached.refusal_kib < cached.peak_kib
+    assert planned.peak_kib < cached.refusal_kib
+
+
+def test_liger_holds_the_logits_of_a_chunk_and_two_gradients() -> None:
+    """4,096 tokens in 32 shares (128,256 / 4,096 = 31.3) of 128: 2 x 128 V, and gradients 2 T h and 2 V h."""
+    knobs: dict[str, Any] = {"backend": "deepspeed", "software_stack": "deepspeed-liger-2025"}
+    found = ledger(loss_kernel="chunked", **knobs)
+    wide = ledger(loss_kernel="chunked", length=4160, **knobs)
+    rest = 2 * VOCABULARY * H
+
+    assert term(found, "forward", "logits") == 2 * 128 * VOCABULARY + 2 * 4096 * H + rest
+    assert term(wide, "forward", "logits") == pytest.approx(
+        2 * 256 * VOCABULARY + 2 * 4160 * H + rest, abs=KIB
+    )
+
+
+def test_a_loss_in_place_of_the_logits_holds_them_once_a_chunk_at_a_time() -> None:
+    """2 bytes an entry, and half of it in two chunks."""
+    whole, halves = (ledger(loss_kernel=name) for name in ("in-place", "in-place-2"))
+
+    assert term(whole, "forward", "logits") == 2 * 4096 * VOCABULARY
+    assert term(halves, "forward", "logits") == 4096 * VOCABULARY
+
+
 def test_gathered_units_and_their_gradients_stand_apart() -> None:
     """Backward: root and two layers in 16 bits; gradients of a layer in 16 and 32 bits, of the head in 16."""
     found = ledger(kept=0)
@@ -206,6 +236,16 @@ def test_the_roots_gradients_are_reduced_last() -> None:
     assert term(once, "gradients", "gradients") == pytest.approx(4 * LAYERS * LAYER / 8, rel=1e-4)
     assert term(once, "step", "gradients") == pytest.approx(4 * (LAYERS * LAYER + ROOT) / 8, rel=1e-4)
     assert term(twice, "gradients", "gradients") == term(twice, "step", "gradients")
+
+
+def test_gradients_that_go_to_the_host_leave_one_layers_shard_in_the_pool() -> None:
+    """Offloaded: 4 N_layer / d beside the gathered root, not the shards of all layers."""
+    held, gone = (ledger(offload_optimizer=place, offload_params=place) for place in ("none", "cpu"))
+
+    assert term(held, "backward", "stream_pools") == pytest.approx(
+        4 * (LAYERS * LAYER + ROOT) / 8 + 2 * ROOT, abs=40 * KIB
+    )
+    assert term(gone, "backward", "stream_pools") == pytest.approx(4 * LAYER / 8 + 2 * ROOT, abs=3 * KIB)
 
 
 def test_embedding_and_head_may_be_units_of_their_own() -> None:
