@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from ..costs.columns import code
 from ..costs.uplink import WITHIN
-from ..inputs.record import dataclass
 from ..models.backend import Backend
 from ..models.divisors import divisors_of, legal_degrees
 from ..models.strategy import PLACES, RANK_ORDERS, Place
@@ -23,8 +22,7 @@ BY_DEFAULT: tuple[Place, ...] = ("none", "cpu")
 """Where states may live when the request does not say."""
 
 
-@dataclass(frozen=True)
-class Core:
+class Core(NamedTuple):
     """Degrees that multiply to the world: the outer part of a row."""
 
     tensor: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,8 +18,7 @@ PLENTY = 2**40
 """Layers of no weight that fit anywhere."""
 
 
-@dataclass(frozen=True)
-class _Line:
+class _Line(NamedTuple):
     """What a chunk weighs: `kept` a layer, `change` more (or less) for each fully recomputed one."""
 
     kept: Ints

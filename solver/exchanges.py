@@ -50,20 +50,23 @@ def offered(request: Request, known: Backend, tensor: int, context: int) -> list
 
     Those that are not asked for are free as `_free` says; where nothing legal is, all are.
     """
-    legal = [
-        one
-        for one in exchanges(context)
-        if (one.kind == "none" or one.kind in known.context_kinds)
-        and _allowed(request, one)
-        and not known.refuses_exchange(request.model, one, tensor)
-    ]
+    kinds = ("none", *known.context_kinds)
+    every = [one for one in exchanges(context) if one.kind in kinds and _allowed(request, one)]
     usual = USUAL[known.name]
-    if not (request.choose.context_parallel_kind or request.choose.ulysses_group_size):
-        first = [one for one in legal if one.kind in ("none", usual)]
-        others = [one for one in legal if one not in first] if not first or _long(request) else []
-        legal = first + [one for one in others if _free(request, known, one, tensor, context)]
-    legal.sort(key=lambda one: one.kind != usual)
+    first = [one for one in every if one.kind in ("none", usual)]
+    legal = _legal(request, known, first, tensor)
+    others = [one for one in every if one not in first]
+    if request.choose.context_parallel_kind or request.choose.ulysses_group_size:
+        legal += _legal(request, known, others, tensor)
+    elif not legal or _long(request):
+        others = _legal(request, known, others, tensor)
+        legal += [one for one in others if _free(request, known, one, tensor, context)]
     return [(code("context_parallel_kind", one.kind), one.ulysses_group_size) for one in legal]
+
+
+def _legal(request: Request, known: Backend, some: Sequence[Exchange], tensor: int) -> list[Exchange]:
+    """Those of some exchanges that the backend does not refuse the model, cut over `tensor` ranks."""
+    return [one for one in some if not known.refuses_exchange(request.model, one, tensor)]
 
 
 def _long(request: Request) -> bool:

@@ -183,8 +183,11 @@ class _Shapes:
             code("gradient_dtype", software.gradient_dtype),
             code("loss_kernel", software.loss_kernel),
         ]
+        together: dict[int, bool] = {}
         for core, schedules, kind in self.cores[key]:
-            if runs_together(self.request, software, core.tensor):
+            if core.tensor not in together:
+                together[core.tensor] = runs_together(self.request, software, core.tensor)
+            if together[core.tensor]:
                 degrees = (core.tensor, core.context, core.pipeline, core.data, core.expert)
                 self.heads.append((*words, *degrees, core.expert_tensor))
                 self.tails.append(schedules)
@@ -209,16 +212,18 @@ class _Shapes:
         """Cores with their schedules and the number of their variants; experts rarely make a difference."""
         model, precision = self.request.model, software.precision
         aligned: dict[tuple[int, int], bool] = {}
-        tables = CoreTables(self.request, software)
+        known: list[Core] = []
         for core in cores(self.request, software.backend):
             cuts = core.tensor, core.expert_tensor
             if cuts not in aligned:
                 aligned[cuts] = precision not in EIGHT_BIT or not misaligned(model, precision, *cuts)
-            exchanges = self._exchanges(software.backend, core)
-            if not aligned[cuts] or not exchanges:
-                continue
-            schedules = tables.schedules(core, exchanges[0])
-            kind = self._kind(tables.variants(core))
+            if aligned[cuts] and self._exchanges(software.backend, core):
+                known.append(core)
+        tables = CoreTables(self.request, software)
+        usual = [self._exchanges(software.backend, core)[0] for core in known]
+        parts = zip(known, tables.schedules(known, usual), tables.variants(known), strict=True)
+        for core, schedules, variants in parts:
+            kind = self._kind(variants)
             if len(schedules) and kind is not None:
                 yield core, schedules, kind
 
