@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 from typing import Literal
 
 import numpy as np
@@ -47,15 +47,15 @@ def seconds(layout: Layout, kind: Kind, payload: Floats, group: Group) -> Floats
     Bus bytes W = S (n-1)/n, twice that for an all-reduce; time = W / busbw (nccl-tests convention).
     """
     places, inverse = group.places
-    ways = [_way(layout.cluster, kind, *place) for place in places]
-    return _seconds(layout.cluster, kind, payload, ways, inverse)
+    way = _ways(layout.cluster)
+    return _seconds(layout.cluster, kind, payload, [way(kind, *place) for place in places], inverse)
 
 
 def among(cluster: Cluster, kind: Kind, payload_bytes: float, cards: int) -> float:
     """Seconds of one collective of `payload_bytes` (the full tensor) among `cards` cards of whole islands."""
     table = cluster.tiers()
     island = int(table.tiers[0].cards)
-    way = _way(cluster, kind, cards, min(cards, island), int(table.level(cards)))
+    way = _ways(cluster)(kind, cards, min(cards, island), int(table.level(cards)))
     return float(_seconds(cluster, kind, np.array([payload_bytes]), [way], np.zeros(1, dtype=np.int64))[0])
 
 
@@ -86,7 +86,12 @@ def _seconds(cluster: Cluster, kind: Kind, payload: Floats, ways: Sequence[_Way]
     return found * each([way.factor for way in ways], every)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=64)
+def _ways(cluster: Cluster) -> Callable[[Kind, int, int, int], _Way]:
+    """`_way` of a cluster, which takes long to hash, remembered."""
+    return lru_cache(maxsize=4096)(partial(_way, cluster))
+
+
 def _way(cluster: Cluster, kind: Kind, size: int, per_island: int, level: int) -> _Way:
     """The way of a group of `size`, `per_island` of it in each island, inside the tier `level`."""
     if size < 2:

@@ -13,13 +13,10 @@ from ..inputs.record import dataclass
 from .columns import Bools, Ints
 from .schedule import placed
 from .stage_counts import COUNTED, ChunkCounts, Counts
-from .terms import Note, Per, Term
+from .terms import Per, Term
 
 if TYPE_CHECKING:
     from .layout import Layout
-
-_SUM = Note("the sum of terms", "linear in the counts", "D")
-
 
 Named = tuple[tuple[str, ...], Ints]
 """Names of terms, and the values of each: those of one name added up, (names, n, stages)."""
@@ -39,6 +36,8 @@ class Frame:
     """Rows whose stages each hold those of the same place from the other end too, (n,)."""
     known: dict[int, tuple[Sequence[Term], Named]] = field(default_factory=dict, repr=False, compare=False)
     """Values already asked for, by the identity of the list of terms, which is kept with them."""
+    each: dict[int, tuple[Term, Ints]] = field(default_factory=dict, repr=False, compare=False)
+    """Of terms that stand in several lists, where none has to be weighed with others: the value of each."""
 
     @cached_property
     def whole(self) -> bool:
@@ -49,6 +48,14 @@ class Frame:
         if int(self.chunks.max(initial=1)) == 1:
             return True
         return not any((part % self.chunks[:, None, None]).any() for part in parts)
+
+    def values(self, terms: Sequence[Term]) -> Ints:
+        """`evaluated` of `terms`; where all chunks are alike each is evaluated once for all its lists."""
+        if self.counts.chunks is not None:
+            return evaluated(terms, self)
+        fresh = [term for term in terms if id(term) not in self.each]
+        self.each.update({id(t): (t, v) for t, v in zip(fresh, evaluated(fresh, self), strict=True)})
+        return np.stack([self.each[id(term)][1] for term in terms])
 
     def named(self, terms: Sequence[Term]) -> Named:
         """Values of `terms` by name, kept for whoever asks for another stage."""
@@ -101,7 +108,7 @@ def _named(terms: Sequence[Term], frame: Frame) -> Named:
     """`evaluated` terms, those of one name added up."""
     names = tuple(dict.fromkeys(term.name for term in terms))
     found = np.zeros((len(names), *frame.counts.held.shape), dtype=np.int64)
-    np.add.at(found, [names.index(term.name) for term in terms], evaluated(terms, frame))
+    np.add.at(found, [names.index(term.name) for term in terms], frame.values(terms))
     return names, found
 
 
@@ -239,21 +246,36 @@ def add_up(terms: Iterable[Term], frame: Frame) -> Ints:
     """
     terms, total = list(terms), np.zeros(frame.counts.held.shape, dtype=np.int64)
     alone = [] if frame.whole else [term for term in terms if term.per != "stage"]
-    together: dict[Per, dict[str, Ints]] = {}
-    for term in terms:
-        if term.per != "stage" and not frame.whole:
-            continue
-        found = together.setdefault(term.per, {})
-        for piece, value in term.coefficients.items():
-            found[piece] = _beside(found[piece], value) if piece in found else value
-    for per, pieces in together.items():
-        total += evaluate(Term("sum", per, _SUM, pieces), frame)
+    for per, pieces in _together(terms if frame.whole else [t for t in terms if t.per == "stage"]).items():
+        total += _evaluated([pieces], per, frame)[0]
     if frame.counts.chunks is None:
         for term in alone:
             total += evaluate(term, frame)
         return total
     found_alone: Ints = total + evaluated(alone, frame).sum(axis=0)
     return found_alone
+
+
+def add_up_each(groups: Sequence[Sequence[Term]], frame: Frame) -> Sequence[Ints]:
+    """`add_up` of each of several groups of terms, together where that is the same."""
+    if not frame.whole or frame.counts.chunks is not None:
+        return [add_up(terms, frame) for terms in groups]
+    total = np.zeros((len(groups), *frame.counts.held.shape), dtype=np.int64)
+    parts = [_together(terms) for terms in groups]
+    for per in dict.fromkeys(per for part in parts for per in part):
+        places = [place for place, part in enumerate(parts) if per in part]
+        total[places] += _evaluated([parts[place][per] for place in places], per, frame)
+    return list(total)
+
+
+def _together(terms: Iterable[Term]) -> dict[Per, dict[str, Ints]]:
+    """The coefficients of terms that count alike, added up."""
+    together: dict[Per, dict[str, Ints]] = {}
+    for term in terms:
+        found = together.setdefault(term.per, {})
+        for piece, value in term.coefficients.items():
+            found[piece] = _beside(found[piece], value) if piece in found else value
+    return together
 
 
 def _beside(one: Ints, other: Ints) -> Ints:

@@ -19,7 +19,7 @@ from .buffers import buckets, whole_rank
 from .columns import Floats, Ints, Strategies, distinct
 from .context import ACTIVATION_BYTES
 from .flops_again import flops_again
-from .frame import Frame, add_up, by_name, links
+from .frame import Frame, add_up, add_up_each, by_name, links
 from .group import Group
 from .host import host_share_bytes, stage_block
 from .interval import peak_interval
@@ -106,11 +106,13 @@ class Prices:
     @cached_property
     def traffic_bytes(self) -> dict[str, tuple[Ints, Group]]:
         """By axis what a card of each stage sends in a step, (n, stages), and the groups it goes among."""
-        chunks, found = self.book.layout.strategies.virtual_pipeline, {}
-        for axis, (terms, group) in traffic_terms(self.book.timed).items():
-            spelled = [spread(term, chunks) if term.per == "chunk" else term for term in terms]
-            found[axis] = self._in_step(spelled), group
-        return found
+        chunks, axes = self.book.layout.strategies.virtual_pipeline, traffic_terms(self.book.timed)
+        spelled = [
+            [spread(term, chunks) if term.per == "chunk" else term for term in terms]
+            for terms, _ in axes.values()
+        ]
+        groups = [group for _, group in axes.values()]
+        return dict(zip(axes, zip(self._in_step(spelled), groups, strict=True), strict=True))
 
     @cached_property
     def flops_again(self) -> Floats:
@@ -120,14 +122,15 @@ class Prices:
     @cached_property
     def uplink_bytes(self) -> Ints:
         """What the network cards of a machine with the busiest stage send in a step, (n,)."""
-        found: Ints = np.where(self.counts.held, self._in_step(self.book.uplink), 0).max(axis=1)
+        found: Ints = np.where(self.counts.held, self._in_step([self.book.uplink])[0], 0).max(axis=1)
         return found
 
-    def _in_step(self, terms: Sequence[Term]) -> Ints:
-        """Terms of a chunk as often as there are passes, and those of a stage, (n, stages)."""
-        once = [term for term in terms if term.per == "stage"]
-        each = [term for term in terms if term.per == "chunk"]
-        return add_up(once, self.frame) + add_up(each, self.frame) * self.passes[:, None]
+    def _in_step(self, groups: Sequence[Sequence[Term]]) -> list[Ints]:
+        """Of each group terms of a chunk as often as there are passes, and those of a stage, (n, stages)."""
+        once = [[term for term in terms if term.per == "stage"] for terms in groups]
+        each = [[term for term in terms if term.per == "chunk"] for terms in groups]
+        found = add_up_each([*once, *each], self.frame)
+        return [a + b * self.passes[:, None] for a, b in zip(found, found[len(groups) :], strict=False)]
 
 
 def price_columns(

@@ -150,6 +150,7 @@ def passes_of(zero: Ints, weights: Bools, gradients: Bools) -> tuple[Floats, Flo
     return gather, reduce, np.where(weights, 0.0, 1.0), np.where(gradients, 0.0, 1.0)
 
 
+@once
 def traffic_terms(layout: Layout) -> dict[str, tuple[list[Term], Group]]:
     """Bytes a card sends, by axis: terms per chunk and micro-batch or per step, and the group."""
     s = layout.strategies
