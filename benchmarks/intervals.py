@@ -112,7 +112,7 @@ def known() -> dict[str, Any]:
     return found
 
 
-def _without(source: str) -> dict[str, Scatter]:
+def _without(source: str) -> Mapping[str, Scatter]:
     listed = known()["sources"].get(source)
     return scatters() if listed is None else {kind: Scatter(**entry) for kind, entry in listed.items()}
 

@@ -41,6 +41,7 @@ def in_force(changes: Mapping[str, float]) -> Iterator[None]:
     0.5
     >>> constants()["overlap_slowdown"].value == 0.5
     False
+    >>> from shardwise.costs.stacks import of_stacks
     >>> with in_force({"stacks/megatron-2023/gemm_factor": 9.0}):
     ...     float(of_stacks("gemm_factor").max())
     9.0

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..inputs.record import dataclass
 from ..models.divisors import EIGHT_BIT
+from ..models.stack import stacks
 from ..models.training import Module
 from ..models.transformer import Block
 from .columns import Bools, Floats, Ints, code, distinct
@@ -20,7 +21,7 @@ from .needed import ALL_NEEDED, Needed
 from .once import once
 from .saved_sets import saved_bytes, saved_sets, score_bytes
 from .schedule import plain
-from .stacks import of_stacks
+from .stacks import by_stack, of_stacks
 from .terms import Note, Term, kib
 
 _SAVED = Note(
@@ -175,16 +176,13 @@ def _waiting(layout: Layout, saved: Saved) -> list[Term]:
 
 def _live_layer(layout: Layout, saved: Saved) -> Term:
     """The largest layer run again, and its gradients: half of what it saves besides attention scores."""
-    sequence, sets = (
-        layout.training.sequence_length,
-        _sets("activation_set")[layout.strategies.software_stack],
-    )
-    scores = [
-        np.array([score_bytes(block, name, sequence) for name in saved_sets()])[sets]
-        * (layout.tokens / layout.tensor * layout.element_bytes / 2.0)
-        for block in layout.blocks
-    ]
-    live = 1.5 * saved.plain - 0.5 * np.stack(scores, axis=1)
+    sequence, known = layout.training.sequence_length, stacks()
+
+    def scores(block: Block) -> Floats:
+        each = by_stack(layout, lambda name: score_bytes(block, known[name].activation_set, sequence))
+        return each * (layout.tokens / layout.tensor * layout.element_bytes / 2.0)
+
+    live = 1.5 * saved.plain - 0.5 * np.stack([scores(block) for block in layout.blocks], axis=1)
     return Term("live_layer", "stage", _LIVE, kib(fixed=live.max(axis=1)))
 
 

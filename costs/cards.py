@@ -6,7 +6,7 @@ from functools import cache
 
 from ..hardware import Cluster
 from ..inputs.data import data
-from ..inputs.listed import Listed
+from ..inputs.listed import Entries, Listed
 from ..inputs.record import dataclass
 from .law import law
 
@@ -26,10 +26,10 @@ class CardFactor(Listed):
 
 
 @cache
-def card_factors() -> dict[str, CardFactor]:
+def card_factors() -> Entries[CardFactor]:
     """All known factors by card."""
-    listed = data(__package__, "catalogue", "cards.json")["cards"]
-    return {entry["gpu"]: CardFactor.listed(**entry) for entry in listed}
+    told = {entry["gpu"]: entry for entry in data(__package__, "catalogue", "cards.json")["cards"]}
+    return Entries(told, lambda name, entry: CardFactor.listed(**entry))
 
 
 def training_factor(cluster: Cluster, precision: str) -> float | None:

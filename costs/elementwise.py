@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 
 from ..inputs.data import data
-from ..inputs.listed import Listed
+from ..inputs.listed import Entries, Listed
 from ..inputs.record import dataclass
 from ..models.mixers import Attention, Mixing
 from ..models.training import Module
@@ -44,10 +44,10 @@ class Moved(Listed):
 
 
 @cache
-def moved_sets() -> dict[str, Moved]:
+def moved_sets() -> Entries[Moved]:
     """What is moved, by the set of activations that a stack saves: both follow from what is fused."""
-    entries = data(__package__, "catalogue", "moved_bytes.json")
-    return {name: Moved.listed(**entry) for name, entry in entries.items()}
+    told = data(__package__, "catalogue", "moved_bytes.json")
+    return Entries(told, lambda name, entry: Moved.listed(**entry))
 
 
 def memory_seconds(layout: Layout, block: Block) -> Floats:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 
 from ..inputs.data import data
-from ..inputs.listed import Listed
+from ..inputs.listed import Entries, Listed
 from ..inputs.record import dataclass
 
 ANY = "any"
@@ -68,10 +68,10 @@ def kinds_of(backend: str, stages: int) -> tuple[str, ...]:
 
 
 @cache
-def residuals() -> dict[str, Residuals]:
+def residuals() -> Entries[Residuals]:
     """Residuals of peaks by kind (``scripts/constants.py`` writes them)."""
-    found = data(__package__, "catalogue", "peak_residuals.json")
-    return {kind: Residuals.listed(**entry) for kind, entry in found["kinds"].items()}
+    told = data(__package__, "catalogue", "peak_residuals.json")["kinds"]
+    return Entries(told, lambda kind, entry: Residuals.listed(**entry))
 
 
 def peak_interval(backend: str, stages: int) -> tuple[str, Residuals]:

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from ..inputs.data import data
-from ..inputs.listed import Listed
+from ..inputs.listed import Entries, Listed
 from ..inputs.record import dataclass
 from ..models.adapters import adapted
 from ..models.mixers import Attention, Mixing
@@ -42,10 +42,10 @@ class Launches(Listed):
 
 
 @cache
-def launch_sets() -> dict[str, Launches]:
+def launch_sets() -> Entries[Launches]:
     """What is launched, by the set of kernels: those of `elementwise.moved_sets`."""
-    entries = data(__package__, "catalogue", "launches.json")
-    return {name: Launches.listed(**entry) for name, entry in entries.items()}
+    told = data(__package__, "catalogue", "launches.json")
+    return Entries(told, lambda name, entry: Launches.listed(**entry))
 
 
 def layer_launches(layout: Layout, block: Block) -> Floats:

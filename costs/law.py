@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from ..inputs.data import data
-from ..inputs.listed import Listed
+from ..inputs.listed import Entries, Listed
 from ..inputs.record import dataclass
 
 
@@ -26,10 +26,10 @@ FILES = ("law.json", "law_memory.json")
 
 
 @cache
-def constants() -> dict[str, Constant]:
+def constants() -> Entries[Constant]:
     """All constants by name."""
-    tables = [data(__package__, "catalogue", name) for name in FILES]
-    return {name: Constant.listed(**entry) for table in tables for name, entry in table.items()}
+    told = {name: entry for file in FILES for name, entry in data(__package__, "catalogue", file).items()}
+    return Entries(told, lambda name, entry: Constant.listed(**entry))
 
 
 def law(name: str) -> float:

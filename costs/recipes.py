@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
-
 import numpy as np
 
 from ..models.backend import backend
 from ..models.recipe import Recipe, recipe
 from ..models.stack import stack, stack_names
 from ..models.strategy import BACKENDS, GRADIENT_DTYPES, PRECISIONS
-from ..models.training import Training
-from .columns import Floats
+from .columns import Floats, Ints
 from .layout import Layout
 from .once import once
 from .portion import Portion
-from .stacks import of_stacks
 
 
 def recipe_of(layout: Layout, row: int) -> Recipe | None:
@@ -40,50 +36,30 @@ def fixed_recipe_of(layout: Layout, row: int, quantised: bool) -> Recipe | None:
 
 
 @once
+def _recipes(layout: Layout, portion: str) -> tuple[list[Recipe | None], Ints]:
+    """The byte recipes of a portion of parameters that rows have, and which of them each row's is."""
+    s = layout.strategies
+    words = (s.software_stack * len(BACKENDS) + s.backend) * len(PRECISIONS) + s.precision
+    words = words * len(GRADIENT_DTYPES) + s.gradient_dtype
+    _, first, place = np.unique(words, return_index=True, return_inverse=True)
+    if portion == "trained":
+        return [recipe_of(layout, row) for row in first.tolist()], place.reshape(-1)
+    quantised = portion == "quantised"
+    return [fixed_recipe_of(layout, row, quantised) for row in first.tolist()], place.reshape(-1)
+
+
+def _each(layout: Layout, portion: str, field: str) -> Floats:
+    known, place = _recipes(layout, portion)
+    found: Floats = np.array([float(getattr(one, field)) if one else 0.0 for one in known])[place]
+    return found
+
+
+@once
 def per_parameter(layout: Layout, field: str) -> Floats:
     """`field` of the byte recipe of each row's trained parameters, bytes each; 0 where there is none."""
-    s, both_ways = layout.strategies, layout.reads_transposed
-    usual = _recipes(layout.training, field, both_ways)[s.backend, s.precision, s.gradient_dtype]
-    own = _own_recipes("recipes", field, both_ways)[s.software_stack, s.precision]
-    return np.where(np.isnan(own), usual, own)
-
-
-@cache
-def _own_recipes(kind: str, field: str, both_ways: bool) -> Floats:
-    """A field of the recipes that stacks have of their own, by precision; NaN where they have none."""
-    recipes = of_stacks(kind)
-    found = np.full((len(recipes), len(PRECISIONS)), np.nan)
-    for place, names in enumerate(recipes):
-        for precision, name in names.items():
-            found[place, PRECISIONS.index(precision)] = getattr(recipe(name).held_by(both_ways), field)
-    return found
-
-
-@lru_cache(maxsize=256)
-def _recipes(training: Training, field: str, both_ways: bool) -> Floats:
-    """A field of every recipe, by backend, precision and gradient type."""
-    found = np.zeros((len(BACKENDS), len(PRECISIONS), len(GRADIENT_DTYPES)))
-    for i, name in enumerate(BACKENDS):
-        for j, precision in enumerate(PRECISIONS):
-            for k, dtype in enumerate(GRADIENT_DTYPES):
-                known = backend(name).recipe(precision, dtype, training)
-                found[i, j, k] = getattr(known.held_by(both_ways), field) if known else 0.0
-    found.flags.writeable = False
-    return found
+    return _each(layout, "trained", field)
 
 
 def portion_bytes(layout: Layout, portion: Portion, field: str) -> Floats:
     """`per_parameter` for the parameters of any portion."""
-    if portion.name == "trained":
-        return per_parameter(layout, field)
-    s, quantised = layout.strategies, portion.name == "quantised"
-    found = np.zeros((len(BACKENDS), len(PRECISIONS)))
-    for i, name in enumerate(BACKENDS):
-        for j, precision in enumerate(PRECISIONS):
-            known = backend(name).fixed_recipe(precision, quantised)
-            found[i, j] = getattr(known, field) if known else 0.0
-    values: Floats = found[s.backend, s.precision]
-    if quantised:
-        return values
-    own = _own_recipes("frozen_recipes", field, layout.reads_transposed)[s.software_stack, s.precision]
-    return np.where(np.isnan(own), values, own)
+    return per_parameter(layout, field) if portion.name == "trained" else _each(layout, portion.name, field)

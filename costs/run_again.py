@@ -5,11 +5,10 @@ A software stack has a share of each (`Again`); of modules that a job names (`re
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 
 from ..inputs.record import dataclass
+from ..models.stack import stacks
 from ..models.transformer import Block
 from .columns import Floats
 from .layout import Layout
@@ -17,19 +16,15 @@ from .once import once
 from .products import mixer_products
 from .recomputed import latent
 from .saved_sets import saved_sets
-from .stacks import of_stacks
+from .stacks import by_stack
 
 
 @once
 def again(layout: Layout, share: str) -> Floats:
     """A share (a field of `Again`) of each row's selective set, (n,)."""
-    return _shares(share)[layout.strategies.software_stack]
-
-
-@cache
-def _shares(share: str) -> Floats:
-    """A share of the selective set of each software stack, by the stack's code."""
-    return np.array([float(getattr(saved_sets()[name].again, share)) for name in of_stacks("selective_set")])
+    return by_stack(
+        layout, lambda name: float(getattr(saved_sets()[stacks()[name].selective_set].again, share))
+    )
 
 
 @dataclass(frozen=True)

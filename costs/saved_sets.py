@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 from functools import cache
-from typing import Literal
+from typing import Any, Literal
 
 from ..inputs.data import data
-from ..inputs.listed import Listed
+from ..inputs.listed import Entries, Listed
 from ..inputs.record import dataclass
 from ..models.mixers import Mixing
 from ..models.training import Module
@@ -66,12 +66,13 @@ class SavedSet(Listed):
 
 
 @cache
-def saved_sets() -> dict[str, SavedSet]:
+def saved_sets() -> Entries[SavedSet]:
     """All saved sets by name."""
-    return {
-        name: SavedSet.listed(**{**entry, "again": Again.listed(**entry["again"])})
-        for name, entry in data(__package__, "catalogue", "saved_sets.json").items()
-    }
+    return Entries(data(__package__, "catalogue", "saved_sets.json"), _saved_set)
+
+
+def _saved_set(name: str, entry: dict[str, Any]) -> SavedSet:
+    return SavedSet.listed(**{**entry, "again": Again.listed(**entry["again"])})
 
 
 def score_bytes(block: Block, name: str, sequence: int) -> float:

@@ -8,7 +8,7 @@ from math import exp
 from statistics import fmean
 
 from ..inputs.data import data
-from ..inputs.listed import Listed
+from ..inputs.listed import Entries, Listed
 from ..inputs.record import dataclass
 from .interval import ANY
 
@@ -63,13 +63,13 @@ def drawn(sizes: Sequence[float], scale: float) -> float:
 
 
 @cache
-def scatters() -> dict[str, Scatter]:
+def scatters() -> Entries[Scatter]:
     """Scatter of step times by kind, of runs whose source was left out of the fit.
 
     ``scripts/step_constants.py --intervals`` writes them.
     """
-    found = data(__package__, "catalogue", "step_scatter.json")
-    return {kind: Scatter.listed(**entry) for kind, entry in found["kinds"].items()}
+    told = data(__package__, "catalogue", "step_scatter.json")["kinds"]
+    return Entries(told, lambda kind, entry: Scatter.listed(**entry))
 
 
 def step_kind(routed: bool) -> str:
@@ -83,5 +83,5 @@ def step_kind(routed: bool) -> str:
 
 def step_scatter(routed: bool) -> Scatter:
     """That of the run's kind, or of all runs where its kind has none."""
-    known = scatters()
-    return known.get(step_kind(routed), known[ANY])
+    kind = step_kind(routed)
+    return scatters()[kind if kind in scatters() else ANY]

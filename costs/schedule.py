@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from ..inputs.record import dataclass
-from ..models.schedule import SCHEDULES, Schedule, schedule
+from ..models.schedule import SCHEDULES, Schedule, ScheduleName, schedule
 from .columns import Bools, Ints, Strategies, distinct
 
 Which = Literal["in_flight", "waiting"]
@@ -125,6 +125,11 @@ def _bubble(known: Schedule, chunk: Ints, forward: Ints, weight: Ints, passes: I
     return longest
 
 
+def _run(codes: Ints) -> tuple[ScheduleName, ...]:
+    """The schedules up to the last that some of `codes` stands for: facts of others need not be known."""
+    return SCHEDULES[: int(codes.max(initial=-1)) + 1]
+
+
 def plain(strategies: Strategies) -> bool:
     """Whether every row runs 1F1B, with chunks or without: its bubble needs no parts of a chunk."""
     return bool((strategies.pipeline_schedule < len(_PLAIN)).all())
@@ -135,7 +140,8 @@ _PLAIN = SCHEDULES[:3]
 
 def in_rounds(strategies: Strategies) -> Bools:
     """Rows whose chunks take micro-batches in rounds, one forward after one backward."""
-    able = np.array([schedule(name).chunks == "many" and not schedule(name).apart for name in SCHEDULES])
+    known = [schedule(name) for name in _run(strategies.pipeline_schedule)]
+    able = np.array([one.chunks == "many" and not one.apart for one in known], dtype=np.bool_)
     found: Bools = able[strategies.pipeline_schedule] & (strategies.virtual_pipeline > 1)
     return found
 
@@ -172,7 +178,9 @@ def chunks_on(strategies: Strategies, which: Which, rows: Ints, stage: Ints) -> 
     """
     code = strategies.pipeline_schedule[rows]
     p, v = strategies.pipeline_parallel[rows][:, None], strategies.virtual_pipeline[rows][:, None]
-    stages, rounds, behind, ahead, fixed, whole, ways = (column[code][:, None] for column in _numbers(which))
+    stages, rounds, behind, ahead, fixed, whole, ways = (
+        column[code][:, None] for column in _numbers(which, _run(code))
+    )
     found = stages * p + rounds * (v - 1) * p + behind * (p - 1 - stage) + ahead * stage + fixed
     most = -(-strategies.gradient_accumulation_steps[rows][:, None] // ways) * v
     if which == "waiting":
@@ -183,12 +191,12 @@ def chunks_on(strategies: Strategies, which: Which, rows: Ints, stage: Ints) -> 
 
 
 @cache
-def _numbers(which: Which) -> tuple[Ints, ...]:
-    """The numbers of `Held` by schedule, and the ways micro-batches come from."""
-    held = [getattr(schedule(name), which) for name in SCHEDULES]
+def _numbers(which: Which, names: tuple[ScheduleName, ...]) -> tuple[Ints, ...]:
+    """The numbers of `Held` of some schedules, and the ways micro-batches come from."""
+    held = [getattr(schedule(name), which) for name in names]
     columns = [
         [int(getattr(one, part)) for one in held]
         for part in ("stages", "rounds", "behind", "ahead", "fixed", "all")
     ]
-    columns.append([2 if schedule(name).placement == "both" else 1 for name in SCHEDULES])
+    columns.append([2 if schedule(name).placement == "both" else 1 for name in names])
     return tuple(np.array(column, dtype=np.int64) for column in columns)

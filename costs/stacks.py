@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
+from collections.abc import Callable
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..hardware.site import Site
 from ..models.stack import holder, stacks
-from .columns import WORDS, Bools, Floats
+from .columns import WORDS, Bools, Floats, Ints
 from .layout import Layout
 from .once import once
 
@@ -21,37 +22,41 @@ def of_stacks(field: str) -> NDArray[Any]:
     return np.array([getattr(stacks()[name], field) for name in WORDS["software_stack"]])
 
 
-@lru_cache(maxsize=256)
-def _constants(site: Site | None, field: str) -> Floats:
-    """A constant of every stack, as a site measured it or as the catalogue has it."""
-    values = []
-    for name in WORDS["software_stack"]:
-        value = float(getattr(stacks()[name], field))
-        if site is not None:
-            inherited = site.value(f"stacks/{holder(name, field)}/{field}", value)
-            value = site.value(f"stacks/{name}/{field}", inherited)
-        values.append(value)
-    return np.array(values)
+@once
+def _present(layout: Layout) -> tuple[tuple[str, ...], Ints]:
+    """The software stacks that some row has, and which of them each row's is."""
+    codes, place = np.unique(layout.strategies.software_stack, return_inverse=True)
+    return tuple([WORDS["software_stack"][code] for code in codes.tolist()]), place.reshape(-1)
+
+
+def by_stack(layout: Layout, value: Callable[[str], float]) -> Floats:
+    """A number of each row's software stack by the name of it; those that no row has are not asked."""
+    names, place = _present(layout)
+    found: Floats = np.array([value(name) for name in names], dtype=np.float64)[place]
+    return found
+
+
+def _constant(site: Site | None, name: str, field: str) -> float:
+    """A constant of a stack, as a site measured it or as the catalogue has it.
+
+    What a stack inherits was measured for the entry it is from, or for the stack itself.
+    """
+    value = float(getattr(stacks()[name], field))
+    if site is None:
+        return value
+    inherited = site.value(f"stacks/{holder(name, field)}/{field}", value)
+    return site.value(f"stacks/{name}/{field}", inherited)
 
 
 def forget() -> None:
     """Reads the catalogue of stacks anew: a trial of other constants has changed it."""
     of_stacks.cache_clear()
-    _constants.cache_clear()
 
 
 @once
 def stack_constant(layout: Layout, field: str) -> Floats:
-    """A constant of each row's software stack, as the site measured it or as the catalogue has it.
-
-    What a stack inherits was measured for the entry it is from, or for the stack itself.
-    """
-    return stack_constants(layout, field)[layout.strategies.software_stack]
-
-
-def stack_constants(layout: Layout, field: str) -> Floats:
-    """`stack_constant` of every stack of `WORDS`, in its order."""
-    return _constants(layout.cluster.site, field)
+    """A constant of each row's software stack, as the site measured it or as the catalogue has it."""
+    return by_stack(layout, lambda name: _constant(layout.cluster.site, name, field))
 
 
 @once
@@ -60,11 +65,11 @@ def exposed(layout: Layout, ranks: Literal["data", "tensor"]) -> tuple[Floats, F
 
     Of data ranks once a step. The stack's own where its runs had it so, else that of the stack it names.
     """
-    own = stack_constant(layout, f"{ranks}_exposed")
-    names, known = WORDS["software_stack"], stacks()
-    twins = [names.index(getattr(known[name], f"{ranks}_otherwise") or name) for name in names]
-    codes = np.array(twins)[layout.strategies.software_stack]
-    other = stack_constants(layout, f"{ranks}_exposed")[codes]
+    field, site, known = f"{ranks}_exposed", layout.cluster.site, stacks()
+    own = stack_constant(layout, field)
+    other = by_stack(
+        layout, lambda name: _constant(site, getattr(known[name], f"{ranks}_otherwise") or name, field)
+    )
     beside = stack_has(layout, f"{ranks}_overlapped", True)
     return np.where(beside, own, other), np.where(beside, other, own)
 

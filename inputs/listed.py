@@ -7,8 +7,11 @@ bounds that the fields are annotated with.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
-from typing import Any, NamedTuple, Self, cast
+from typing import Any, NamedTuple, Self, TypeVar, cast
+
+Entry = TypeVar("Entry")
 
 
 class Listed:
@@ -27,6 +30,38 @@ class Listed:
             if number or (isinstance(value, list | dict) and name not in kinds.whole):
                 held[name] = told(value, number)
         return cls(**held)
+
+
+class Entries(Mapping[str, Entry]):
+    """The entries of a catalogue by name, each made of what its file holds when it is first asked for.
+
+    A question needs few of them. An entry may be set to another for a trial.
+
+    >>> squares = Entries({"two": 2, "three": 3}, lambda name, told: told * told)
+    >>> squares["three"], list(squares), "four" in squares
+    (9, ['two', 'three'], False)
+    """
+
+    def __init__(self, told: Mapping[str, Any], make: Callable[[str, Any], Entry]) -> None:
+        self._told, self._make = told, make
+        self._made: dict[str, Entry] = {}
+
+    def __getitem__(self, name: str) -> Entry:
+        if name not in self._made:
+            self._made[name] = self._make(name, self._told[name])
+        return self._made[name]
+
+    def __setitem__(self, name: str, entry: Entry) -> None:
+        self._made[name] = entry
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._told
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._told)
+
+    def __len__(self) -> int:
+        return len(self._told)
 
 
 class _Kinds(NamedTuple):

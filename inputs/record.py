@@ -54,30 +54,37 @@ class Form(NamedTuple):
 @cache
 def form(kind: Any) -> Form:
     """The fields of a data class, looked at once."""
-    own = dataclasses.fields(kind)
-    given = [f.name for f in own if f.init]
-    defaults = {f.name: f.default for f in own if f.default is not dataclasses.MISSING}
-    made = {f.name: f.default_factory for f in own if f.default_factory is not dataclasses.MISSING}
-    return Form(
-        placed=tuple([f.name for f in own if f.init and not f.kw_only]),
-        given=frozenset(given),
-        defaults=defaults,
-        made=made,
-        needed=len({*given, *defaults, *made}),
-        finishes=hasattr(kind, "__post_init__"),
-    )
+    placed, given, defaults, made = [], [], {}, {}
+    for own in dataclasses.fields(kind):
+        if own.init:
+            given.append(own.name)
+            if not own.kw_only:
+                placed.append(own.name)
+        if own.default is not dataclasses.MISSING:
+            defaults[own.name] = own.default
+        elif own.default_factory is not dataclasses.MISSING:
+            made[own.name] = own.default_factory
+    needed = len({*given, *defaults, *made})
+    finishes = hasattr(kind, "__post_init__")
+    return Form(tuple(placed), frozenset(given), defaults, made, needed, finishes)
 
 
 def _init(self: Any, /, *given: Any, **named: Any) -> None:
     """Fields by place and by name, and of the others what they start with."""
     own, held = form(cast("Any", type(self))), self.__dict__
-    told = dict(zip(own.placed, given, strict=False)) | named
-    held.update(own.defaults)
-    held.update(told)
-    for name, make in own.made.items():
-        if name not in held:
-            held[name] = make()
-    if len(told) < len(given) + len(named) or len(held) != own.needed or not told.keys() <= own.given:
+    if given:
+        held.update(zip(own.placed, given))  # noqa: B905 - too many are told below
+    if named:
+        held.update(named)
+    told = len(given) + len(named)
+    wrong = len(held) < told or (named and not own.given.issuperset(named))
+    if told < own.needed:
+        for name, value in own.defaults.items():
+            held.setdefault(name, value)
+        for name, make in own.made.items():
+            if name not in held:
+                held[name] = make()
+    if wrong or len(held) != own.needed:
         values = f"{given} {sorted(named)}"
         raise TypeError(f"{type(self).__name__}: other values than it has fields, or too few: {values}")
     if own.finishes:

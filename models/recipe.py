@@ -10,7 +10,7 @@ from pydantic import Field
 
 from ..inputs import InputError, nearest
 from ..inputs.data import data
-from ..inputs.listed import Listed
+from ..inputs.listed import Entries, Listed
 from ..inputs.record import dataclass
 
 
@@ -74,15 +74,15 @@ def table(name: str) -> dict[str, dict[str, Any]]:
 
 
 @cache
-def recipes() -> dict[str, Recipe]:
+def recipes() -> Entries[Recipe]:
     """All byte recipes by name."""
-    return {name: Recipe.listed(name=name, **entry) for name, entry in table("recipes").items()}
+    return Entries(table("recipes"), lambda name, entry: Recipe.listed(name=name, **entry))
 
 
 @cache
-def losses() -> dict[str, Loss]:
+def losses() -> Entries[Loss]:
     """All loss kernels by name."""
-    return {name: Loss.listed(name=name, **entry) for name, entry in table("losses").items()}
+    return Entries(table("losses"), lambda name, entry: Loss.listed(name=name, **entry))
 
 
 def recipe(name: str, origin: str = "recipe") -> Recipe:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Literal
 
-from ..inputs.listed import Listed
+from ..inputs.listed import Entries, Listed
 from ..inputs.record import dataclass
 from .recipe import table
 
@@ -86,18 +86,16 @@ class Schedule(Listed):
 
 
 @cache
-def schedules() -> dict[str, Schedule]:
+def schedules() -> Entries[Schedule]:
     """All schedules by name."""
-    return {
-        name: Schedule.listed(name=name, **{**entry, **_parts(entry)})
-        for name, entry in table("schedules").items()
-    }
+    return Entries(table("schedules"), _schedule)
 
 
-def _parts(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """The parts of an entry that are objects of their own."""
-    held = {name: Held.listed(**entry[name]) for name in ("in_flight", "waiting") if name in entry}
-    return {"bubbles": [Bubble.listed(**bubble) for bubble in entry["bubbles"]], **held}
+def _schedule(name: str, entry: Mapping[str, Any]) -> Schedule:
+    """An entry and its parts that are objects of their own."""
+    held = {part: Held.listed(**entry[part]) for part in ("in_flight", "waiting") if part in entry}
+    bubbles = [Bubble.listed(**bubble) for bubble in entry["bubbles"]]
+    return Schedule.listed(name=name, **{**entry, **held, "bubbles": bubbles})
 
 
 def schedule(name: ScheduleName) -> Schedule:

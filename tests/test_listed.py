@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from functools import cache
 from typing import Any
@@ -49,7 +49,7 @@ def nested(value: Any) -> Iterator[Any]:
     if isinstance(value, Listed):
         yield value
         value = vars(value)
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         value = tuple(value.values())
     if isinstance(value, tuple):
         for inner in value:
