@@ -154,24 +154,27 @@ def sequence_parallel(request: Request, known: Backend, core: Core) -> list[int]
 
 
 def chunks(request: Request, known: Backend, core: Core) -> list[int]:
-    """Interleaved chunks, which divide the layers where a last stage that lacks some cannot be told."""
-    values = chunk_numbers(request.model, core.pipeline)
+    """Interleaved chunks, all alike where backend, limits or pools tell of no others."""
+    model, values = request.model, chunk_numbers(request.model, core.pipeline)
     if known.layers_freedom == "even" or request.limits.on_stages or request.cluster.others:
-        values = [v for v in values if request.model.layers % v == 0]
+        values = [v for v in values if model.layers % v == 0 and (v == 1 or len(model.kinds) == 1)]
     return _axis(known, "virtual_pipeline", values, request.choose.virtual_pipeline)
 
 
 def chunk_numbers(model: Transformer, stages: int) -> list[int]:
-    """Chunks a stage may hold: only with stages, for a stack of one kind of layer.
+    """Chunks a stage may hold: only with stages.
 
-    They divide the layers, or those of the fullest stage of an even cut, which then takes no longer than
-    without chunks.
+    They divide the layers of the fullest stage of an even cut, which then takes no longer than without
+    chunks, or, of one kind, all layers. Modules that predict further tokens leave the first round full.
     """
-    if stages == 1 or len(model.kinds) > 1:
+    if stages == 1:
         return [1]
+    fullest = divisors_of(-(-model.layers // stages))
+    if len(model.kinds) > 1:
+        able = model.layers - model.mtp_layers
+        return [v for v in fullest if v == 1 or -(-model.layers // stages) // v * stages <= able]
     whole = [v for v in divisors_of(model.layers) if stages * v <= model.layers]
-    fullest = [v for v in divisors_of(-(-model.layers // stages)) if -(-model.layers // v) >= stages]
-    return sorted({1, *whole, *fullest})
+    return sorted({1, *whole, *(v for v in fullest if -(-model.layers // v) >= stages)})
 
 
 def orders(request: Request, core: Core) -> list[int]:

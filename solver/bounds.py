@@ -84,6 +84,8 @@ def possible(coefficients: Coefficients, rows: Ints, limit_ns: int) -> tuple[Cas
     """Ways of recomputing not proved slower than `limit_ns`, and the slowest chunk each may have, ns."""
     found = cases(coefficients, rows, longest(coefficients, rows, limit_ns))
     if len(coefficients.request.model.kinds) > 1:
+        single = coefficients.strategies.virtual_pipeline[found.row] == 1
+        found = found.take(np.argsort(~single, kind="stable"))
         found = _in_reach(coefficients, found, limit_ns)
     parts, times = [found.take(slice(0))], [np.zeros(0, dtype=np.int64)]
     for block in blocks(found, CASES_AT_ONCE):
@@ -103,8 +105,10 @@ def _in_reach(coefficients: Coefficients, found: Cases, limit_ns: int) -> Cases:
     full = np.flatnonzero(found.word == FULL)
     if not len(full):
         return found
-    fresh = np.ones(len(full), dtype=np.bool_)
-    fresh[1:] = found.row[full][1:] != found.row[full][:-1]
+    fresh = np.zeros(len(full), dtype=np.bool_)
+    fresh[0] = True
+    for part in (found.row[full], found.places[full]):
+        fresh[1:] |= part[1:] != part[:-1]
     first = np.flatnonzero(fresh)
     last = np.append(first[1:], len(full))
     ranges, upto = found.take(full[first]), found.number[full[last - 1]]
@@ -122,10 +126,10 @@ def _in_reach(coefficients: Coefficients, found: Cases, limit_ns: int) -> Cases:
 def longest(coefficients: Coefficients, rows: Ints, limit_ns: int) -> Ints:
     """Most layers of a chunk: each other stage holds one, and m v chunks of the lightest keep the limit."""
     s = coefficients.strategies
-    most = coefficients.depth[rows] - s.pipeline_parallel[rows] + 1
+    most = coefficients.places[1][rows] - s.pipeline_parallel[rows] + 1
     each = limit_ns // np.maximum(coefficients.passes[rows], 1)
     none = np.zeros_like(rows)
-    found: Ints = np.minimum(most, _layers_in(coefficients, Cases(rows, none, none), each))
+    found: Ints = np.minimum(most, _layers_in(coefficients, Cases(rows, none, none, none), each))
     return found
 
 
@@ -164,17 +168,31 @@ def spent(coefficients: Coefficients, found: Cases, most: Ints) -> Ints:
     s, rows, chunk = coefficients.strategies, found.row, coefficients.chunk.stage
     count = layers_by_kind(coefficients.request)
     v, p = s.virtual_pipeline[rows], s.pipeline_parallel[rows]
-    full, rest = np.divmod(np.maximum(coefficients.depth[rows] - p, 0), np.maximum(most - 1, 1))
+    full, rest = np.divmod(np.maximum(found.places - p, 0), np.maximum(most - 1, 1))
     full, number = np.minimum(full, p), found.number
     one = np.minimum(number, 1)
     again = full * np.minimum(number, most) + np.where(full < p, np.minimum(number, 1 + rest), 0)
     again = again + np.maximum(p - full - 1, 0) * one
-    extra = np.where(found.word == FULL, cheapest(chunk["full"][rows], count, again), 0)
+    extra = np.where(found.word == FULL, _again(coefficients, found, again), 0)
     partly = (chunk["selective"][rows] @ count) // v
     extra = np.where(found.word == SELECTIVE, partly, extra)
     work = work_of(chunk, count, s.pipeline_parallel, s.virtual_pipeline)
     total: Ints = work[rows] + extra + least_tail(coefficients)[rows]
     return total
+
+
+def _again(coefficients: Coefficients, found: Cases, again: Ints) -> Ints:
+    """What the chunks of all stages take at least for `again` layers that each round runs again whole.
+
+    Of several kinds the mean round, which lacks layers where there are more places than these.
+    """
+    full, count = coefficients.chunk.stage["full"][found.row], layers_by_kind(coefficients.request)
+    if len(count) == 1:
+        return cheapest(full, count, again)
+    v = coefficients.strategies.virtual_pipeline[found.row]
+    lacking = found.places * v - coefficients.request.model.layers
+    each: Ints = cheapest(full, count, np.maximum(again * v - lacking, 0)) // v
+    return each
 
 
 def levels(coefficients: Coefficients, rows: Ints, limit_ns: int) -> Level:
@@ -219,20 +237,26 @@ def most_layers(coefficients: Coefficients, tau: Ints) -> Ints:
     """Most layers a chunk of each stage holds within `tau` ns and the card's memory, (n, stages).
 
     For each moment: kept layers cost time only; beyond the memory each further layer buys its room by
-    recompute at the best KiB a ns of any word, until all is recomputed. Rounded in the row's favour.
+    recompute at the best KiB a ns of any word, until all is recomputed. Rounded in the row's favour; what
+    chunks of several kinds of layers lack may be any stage's.
     """
     flight = coefficients.in_flight
     capacity = capacity_kib(coefficients.request)
     layer = coefficients.chunk.stage["layer"].min(axis=1).astype(np.float64)[:, None]
+    chunks = coefficients.strategies.virtual_pipeline[:, None]
+    lacks = np.zeros_like(chunks)
+    if len(coefficients.request.model.kinds) > 1:
+        lacks = coefficients.places[1][:, None] * chunks - coefficients.request.model.layers
     time = tau[:, None].astype(np.float64) - _ends(coefficients, coefficients.chunk.stage)
+    time = time + lacks * layer / chunks
     most = np.floor(time / np.maximum(layer, 1e-3) + 1e-6)
     for total in coefficients.memory.values():
         relief, rate = relief_of(coefficients, total)
         stay = total.stage["layer"] + np.minimum(total.stage["offloaded"], 0)
-        each = (stay.min(axis=1) * coefficients.strategies.virtual_pipeline)[:, None] + flight * total.flight[
-            "layer"
-        ].min(axis=1)[:, None].astype(np.float64)
+        lightest = stay.min(axis=1)[:, None]
+        each = lightest * chunks + flight * total.flight["layer"].min(axis=1)[:, None].astype(np.float64)
         room = capacity - _ends(coefficients, total.stage) - flight * _ends(coefficients, total.flight)
+        room = room + lacks * np.maximum(lightest, 0)
         rates = np.maximum(flight * rate[:, None], 1e-12)
         bought = (time + room / rates) / np.maximum(layer + each / rates, 1e-9)
         kept = np.where(each > 0, room / np.maximum(each, 1e-9), 2.0**40)

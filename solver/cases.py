@@ -24,26 +24,29 @@ def recompute_alike(coefficients: Coefficients) -> Bools:
 
 @dataclass(frozen=True)
 class Cases:
-    """Rows under one way of recomputing each: `word` of all stages, the first `number` layers if full."""
+    """Rows under one way of recomputing each: `word` of all stages, the first `number` layers if full.
+
+    The stages share out `places` of each round of chunks.
+    """
 
     row: Ints
     word: Ints
     number: Ints
+    places: Ints
 
     def take(self, some: Bools | Ints | slice) -> Cases:
         """Some of the cases."""
-        return Cases(self.row[some], self.word[some], self.number[some])
+        return Cases(self.row[some], self.word[some], self.number[some], self.places[some])
 
     def repeated(self, times: int) -> Cases:
         """Each case so many times, one after another."""
-        return Cases(*(np.repeat(part, times) for part in (self.row, self.word, self.number)))
+        return Cases(*(np.repeat(part, times) for part in (self.row, self.word, self.number, self.places)))
 
     @classmethod
     def join(cls, parts: Sequence[Cases]) -> Cases:
         """The cases of all parts."""
-        return cls(
-            *(np.concatenate([getattr(part, name) for part in parts]) for name in ("row", "word", "number"))
-        )
+        names = ("row", "word", "number", "places")
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
 
 def cases(coefficients: Coefficients, rows: Ints, longest: Ints | None) -> Cases:
@@ -58,7 +61,8 @@ def cases(coefficients: Coefficients, rows: Ints, longest: Ints | None) -> Cases
     zero = np.zeros_like(whole)
     if longest is None:
         kept = able["none"] & ~able["selective"] & ~able["full"]
-        return _joined(
+        return _placed(
+            coefficients,
             (rows, kept, KEPT, zero),
             (rows, able["selective"], SELECTIVE, zero),
             (rows, able["full"], FULL, whole),
@@ -69,7 +73,8 @@ def cases(coefficients: Coefficients, rows: Ints, longest: Ints | None) -> Cases
     most = np.maximum(longest[some], 0)
     number = np.arange(int(most.sum())) - np.repeat(np.cumsum(most) - most, most) + 1
     repeated = np.repeat(rows[some], most)
-    return _joined(
+    return _placed(
+        coefficients,
         (rows, able["none"], KEPT, zero),
         (rows, able["selective"], SELECTIVE, zero),
         (rows, every, FULL, whole),
@@ -82,10 +87,17 @@ def knows(word: str) -> Bools:
     return np.array([word in backend(name).recompute for name in BACKENDS])
 
 
-def _joined(*parts: tuple[Ints, Bools, int, Ints]) -> Cases:
+def _placed(coefficients: Coefficients, *parts: tuple[Ints, Bools, int, Ints]) -> Cases:
+    """Cases with the fewest places of their rows, and where these have more with most of them."""
     rows = np.concatenate([rows[some] for rows, some, _, _ in parts])
     word = np.concatenate([np.full(int(some.sum()), code, dtype=np.int64) for _, some, code, _ in parts])
-    return Cases(rows, word, np.concatenate([number[some] for _, some, _, number in parts]))
+    number = np.concatenate([number[some] for _, some, _, number in parts])
+    fewest, most = coefficients.places
+    found = Cases(rows, word, number, fewest[rows])
+    several = np.flatnonzero(most[rows] > fewest[rows])
+    if not len(several):
+        return found
+    return Cases.join([found, Cases(rows[several], word[several], number[several], most[rows[several]])])
 
 
 def blocks(found: Cases, most: int) -> Iterator[Cases]:

@@ -6,8 +6,8 @@ import numpy as np
 
 from ..costs.columns import FLAGS, Strategies
 from ..inputs.record import dataclass
-from ..models.chunks import lacking
 from ..models.strategy import Stage, Strategy
+from ..models.transformer import Transformer
 from ..plans import Request
 from .coefficients import Coefficients
 from .frontier import Frontier, frontier, row_bound
@@ -17,6 +17,7 @@ from .master import Master
 from .options import RowOptions, row_options
 from .outcome import Entry, Found, Outcome, Tally
 from .rules import Rule
+from .slots import chunk_sizes
 from .table import FIELDS
 from .watch import is_over, tell
 
@@ -221,23 +222,19 @@ def _found(entry: Entry, plan: LeafPlan) -> Found:
     headroom = min(stage[at["spare_kib"]] for stage in plan.stages)
     layers = sum(stage[at[name]] for stage in plan.stages for name in ("full", "selective", "offloaded"))
     mechanisms = switches(entry.part, entry.row) + layers
-    layers = entry.part.request.model.layers
-    strategy = strategy_of(entry.part.strategies, entry.row, plan, layers)
+    strategy = strategy_of(entry.part.strategies, entry.row, plan, entry.part.request.model)
     return Found(strategy, plan.step_ns, entry.key, headroom, mechanisms)
 
 
-def strategy_of(strategies: Strategies, row: int, plan: LeafPlan, layers: int) -> Strategy:
-    """The strategy of a row with the stages a leaf chose, which hold `layers`."""
+def strategy_of(strategies: Strategies, row: int, plan: LeafPlan, model: Transformer) -> Strategy:
+    """The strategy of a row with the stages a leaf chose, which hold the layers of `model`."""
     knobs = strategies.row(row)
     chunks = knobs["virtual_pipeline"]
     at = {name: FIELDS.index(name) for name in FIELDS}
-    fewer = chunks * sum(chosen[at["layers"]] for chosen in plan.stages) - layers
+    every = chunk_sizes(model, chunks, [chosen[at["layers"]] for chosen in plan.stages])
     stages = []
-    for place, chosen in enumerate(plan.stages):
-        held, full, selective, offloaded = (
-            chosen[at[name]] for name in ("layers", "full", "selective", "offloaded")
-        )
-        sizes = lacking(fewer if place == len(plan.stages) - 1 else 0, chunks, held)
+    for chosen, sizes in zip(plan.stages, every, strict=True):
+        full, selective, offloaded = (chosen[at[name]] for name in ("full", "selective", "offloaded"))
         stages.append(
             Stage(
                 layers=sum(sizes),

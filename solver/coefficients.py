@@ -20,6 +20,7 @@ from ..models.backend import backend
 from ..models.optimizer import paged_bytes
 from ..models.strategy import BACKENDS, Recompute
 from ..plans import Request
+from .slots import places
 
 
 def capacity_kib(request: Request) -> int:
@@ -102,15 +103,24 @@ class Coefficients:
 
     @cached_property
     def depth(self) -> Ints:
-        """Layers of the stack that the stages of each row share out once for every chunk, rounded up."""
-        found: Ints = -(-self.request.model.layers // self.strategies.virtual_pipeline)
-        return found
+        """Places of each round of chunks that the stages of each row share out, at least."""
+        return self.places[0]
+
+    @cached_property
+    def places(self) -> tuple[Ints, Ints]:
+        """Fewest and most places of each round of chunks of each row."""
+        s = self.strategies
+        return places(self.request.model, s.pipeline_parallel, s.virtual_pipeline)
 
     @cached_property
     def lacking(self) -> Ints:
-        """Layers that the last stage of each row lacks, as its chunks do not divide the layers."""
-        found: Ints = self.depth * self.strategies.virtual_pipeline - self.request.model.layers
-        return found
+        """Layers that the last stage of each row lacks, as its chunks do not divide the layers.
+
+        Of layers of several kinds the places that a stage holds tell what it lacks (`Slots`).
+        """
+        if len(self.request.model.kinds) > 1:
+            return np.zeros_like(self.depth)
+        return self.depth * self.strategies.virtual_pipeline - self.request.model.layers
 
     @cached_property
     def spread_chunk(self) -> Sum:

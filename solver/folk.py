@@ -72,7 +72,7 @@ def _choices(part: Coefficients, row: int) -> Iterator[Strategy]:
     stages, kinds = knobs["pipeline_parallel"], np.array(part.request.model.kind_of_layer)
     sizes = uniform_counts(len(kinds), stages)
     if stages > 1 and kinds.max():
-        sizes = balanced_counts(part.chunk.stage, row, kinds, stages, max(part.request.model.mtp_layers, 1))
+        sizes = balanced_counts(part, row)
     for word in allowed_recompute(part.request):
         every = word != "none" and bool(recompute_all(part, word)[row])
         least = max(sizes) if every else 0 if word == "none" else 1

@@ -44,7 +44,10 @@ class Frontier:
 
 def frontier(options: RowOptions) -> tuple[Frontier, ...]:
     """The frontier of each mode of a row."""
-    return tuple(_Ways(options, tables).frontier() for tables in options.tables)
+    return tuple(
+        _Ways(options, mode.places or options.layers, tables).frontier()
+        for mode, tables in zip(options.modes, options.tables, strict=True)
+    )
 
 
 def row_bound(options: RowOptions, modes: Sequence[Frontier]) -> int | None:
@@ -70,6 +73,7 @@ class _Ways:
     """
 
     options: RowOptions
+    layers: int
     tables: tuple[Ints, ...]
 
     @cached_property
@@ -87,9 +91,9 @@ class _Ways:
     @cached_property
     def before(self) -> Ints:
         """The depth from which so many layers end at a depth, (depths, layers); one too deep for none."""
-        depths = np.arange(self.options.layers + 1)[:, None]
+        depths = np.arange(self.layers + 1)[:, None]
         found: Ints = depths - np.arange(int(self.every[:, 1].max(initial=0)) + 1)[None, :]
-        return np.where(found < 0, self.options.layers + 1, found)
+        return np.where(found < 0, self.layers + 1, found)
 
     def _least(self, column: int, other: int, most: int, join: np.ufunc) -> int:
         """The least `column` of all stages joined, of options with at most `most` in the column `other`."""

@@ -32,9 +32,9 @@ def _holds(part: Coefficients) -> Bools:
     ratio = np.full(len(s), np.inf)
     for total in part.memory.values():
         eased = np.minimum(np.minimum(total.flight["full"], total.flight["selective"]), 0)
-        used = _all_stages(total.stage, p, count) + least * (
-            _all_stages(total.flight, p, count) + eased @ count // s.virtual_pipeline
-        )
+        flying = total.flight | {"layer": np.zeros_like(eased)}
+        chunks = (total.flight["layer"] + eased) @ count // s.virtual_pipeline
+        used = _all_stages(total.stage, p, count) + least * (_all_stages(flying, p, count) + chunks)
         relief = -total.stage["offloaded"]
         each = np.where(relief > 0, part.host.stage["offloaded"] / np.maximum(relief, 1), np.inf)
         over = np.maximum(over, used - p * capacity_kib(part.request))

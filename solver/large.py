@@ -34,11 +34,12 @@ class TooLarge:
 
     Rows of a space run 1F1B or interleaved. With twice the micro-batch everything that grows with it is as
     large or larger, roundings and all; states, and micro-batches in flight of a filled pipeline, are the
-    same. Each stage of a pipeline of several chunks has at least as many layers in flight as with one.
+    same. Each stage of a pipeline of several chunks has at least as many layers in flight as with one; of
+    several kinds of layers these are others, so that one chunk tells nothing of more.
     """
 
-    def __init__(self, found: Space) -> None:
-        self.found = found
+    def __init__(self, found: Space, kinds: int) -> None:
+        self.found, self.kinds = found, kinds
         self.most = max((len(table) for table in found.variants), default=0)
         exchanges = int(found.exchange.max(initial=0)) + 1
         self.kin = 8 * (found.core * exchanges + found.exchange)
@@ -52,12 +53,10 @@ class TooLarge:
         kin = self.kin + 4 * columns[TENSOR_KNOB] + 2 * columns["sequence_parallel"] + (steps > 1)
         each = np.repeat(shapes, sizes)
         variant = np.arange(len(each)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        return Rows(
-            kin[each] * self.most + variant,
-            columns["micro_batch_size"][each],
-            columns["virtual_pipeline"][each] == 1,
-            (steps >= columns["pipeline_parallel"])[each],
-        )
+        plain = columns["virtual_pipeline"] == 1
+        filled = (steps >= columns["pipeline_parallel"]) & (plain | (self.kinds == 1))
+        micro = columns["micro_batch_size"][each]
+        return Rows(kin[each] * self.most + variant, micro, plain[each], filled[each])
 
     def known(self, rows: Rows) -> Bools:
         """Rows that are too large, by what was found."""

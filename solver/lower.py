@@ -57,7 +57,11 @@ def least_tail(coefficients: Coefficients) -> Ints:
     """The tail of the stage of most layers at least, ns."""
     s, tail = coefficients.strategies, coefficients.tail.stage
     v = s.virtual_pipeline
-    fullest = -(-coefficients.depth // s.pipeline_parallel) * v - coefficients.lacking
+    fullest = -(-coefficients.request.model.layers // s.pipeline_parallel)
+    if len(coefficients.request.model.kinds) == 1:
+        fullest = np.maximum(
+            fullest, -(-coefficients.depth // s.pipeline_parallel) * v - coefficients.lacking
+        )
     each = tail["layer"] + np.minimum(tail["offloaded"], 0)
     return cheapest(each, layers_by_kind(coefficients.request), fullest) + tail["fixed"]
 

@@ -206,8 +206,8 @@ class MixedSearch:
 
     def _named(self, strategies: Strategies, row: int, plan: LeafPlan) -> Strategy:
         """The strategy with each stage's pool as its device."""
-        layers = self.request.model.layers
-        names, found = pool_names(self.request.cluster), strategy_of(strategies, row, plan, layers)
+        model = self.request.model
+        names, found = pool_names(self.request.cluster), strategy_of(strategies, row, plan, model)
         devices = [names[chosen[POOL]] for chosen in plan.stages]
         stages = tuple(s.model_copy(update={"device": d}) for s, d in zip(found.stages, devices, strict=True))
         return found.model_copy(update={"stages": stages})

@@ -20,7 +20,7 @@ POOL = len(FIELDS)
 
 def mixed_options(parts: Sequence[Coefficients], row: int, limit_ns: int) -> RowOptions | None:
     """Option tables of a row, the options of all pools side by side; None where no mode has any."""
-    tables = [RowTable(part, row) for part in parts]
+    tables = [RowTable(part, row, int(part.depth[row])) for part in parts]
     first, layers = parts[0], parts[0].request.model.layers // tables[0].chunks
     passes = int(first.passes[row])
     most = max(int(longest(part, np.array([row]), limit_ns)[0]) for part in parts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -31,6 +32,8 @@ class Mode:
     word: str
     number: int | None
     every: bool = False
+    places: int | None = None
+    """Places of each round of chunks, where not those of the row."""
 
 
 Floor = tuple[int, int]
@@ -96,8 +99,8 @@ def row_options(
 
     `known` are the row's levels, where they have been found for this limit or a higher one.
     """
-    table = RowTable(coefficients, row)
     layers = int(coefficients.depth[row])
+    table = RowTable(coefficients, row, layers)
     contiguous = len(coefficients.request.model.kinds) > 1
     stages, cards, aligned = (int(part[row]) for part in coefficients.node_stages)
     on_host = bool(coefficients.on_host[row])
@@ -136,7 +139,7 @@ def _shown_floor(table: RowTable, stages: tuple[Ints, ...]) -> Floor:
     """
     c, passes = table.coefficients, int(table.coefficients.passes[table.row])
     every = np.concatenate(stages)
-    fullest = -(-(len(table.prefix) - 1) // table.stages)
+    fullest = -(-table.places // table.stages)
     slowest_ns = int(every[every[:, 1] >= fullest, 5].min(initial=NEVER))
     slow = every[every[:, 5] >= slowest_ns]
     if not len(slow):
@@ -205,22 +208,23 @@ def _alike(table: RowTable, limit_ns: int, known: Level | None) -> Iterator[tupl
     slowest_ns = slowest(c, found.cases, limit_ns)
     before: list[list[list[int]]] = []
     longest = _longest(table, limit_ns)
-    for index, (word, number) in enumerate(
-        zip(found.cases.word.tolist(), found.cases.number.tolist(), strict=True)
-    ):
+    ways = (part.tolist() for part in (found.cases.word, found.cases.number, found.cases.places))
+    for index, (word, number, places) in enumerate(zip(*ways, strict=True)):
+        if places != table.places:
+            table, before = RowTable(c, table.row, places), []
         tables = stage_tables(table, word, number, longest)
         tables = [options[options[:, 5] <= slowest_ns[index]] for options in tables]
-        tables = _joined(tables, len(table.prefix) - 1) if table.prefix.shape[1] > 1 else tables
+        tables = _joined(tables, places) if table.prefix.shape[1] > 1 else tables
         spans = [options[:, :2].tolist() for options in tables]
         if not all(spans) or (word == FULL and spans == before):
             continue
         before = spans if word == FULL else []
-        yield _mode(word, number), tuple(tables)
+        yield replace(_mode(word, number), places=places), tuple(tables)
 
 
 def stage_tables(table: RowTable, word: int, number: int, longest: int) -> list[Ints]:
     """Fitting options of each stage under one way of recomputing."""
-    layers = len(table.prefix) - 1
+    layers = table.places
     several = table.prefix.shape[1] > 1
     spans = table.spans(range(layers) if several else range(1), _lengths(table, longest))
     weighed = table.weighed(table.picks(spans, word, number))
@@ -256,7 +260,7 @@ def _longest(table: RowTable, limit_ns: int) -> int:
 
 def _where(table: RowTable, stage: int, longest: int) -> tuple[range, range]:
     """Depths at which a stage may start, as others hold 1 to `longest` layers each, and lengths."""
-    layers, left = len(table.prefix) - 1, table.stages - stage
+    layers, left = table.places, table.stages - stage
     if table.prefix.shape[1] == 1:
         return range(1), _lengths(table, longest)
     first, last = max(stage, layers - left * longest), min(stage * longest, layers - left)
@@ -265,7 +269,7 @@ def _where(table: RowTable, stage: int, longest: int) -> tuple[range, range]:
 
 def _lengths(table: RowTable, longest: int) -> range:
     """Chunk-layers a stage may hold."""
-    layers, stages = len(table.prefix) - 1, table.stages
+    layers, stages = table.places, table.stages
     if stages == 1:
         return range(layers, layers + 1)
     if backend(BACKENDS[table.coefficients.strategies.backend[table.row]]).layers_freedom == "even":

@@ -9,7 +9,6 @@ from ..costs import Ledger
 from ..costs.law import law
 from ..models import Strategy
 from ..models.backend import backend
-from ..models.chunks import lacking
 from ..models.strategy import Stage
 from ..plans import Conflict, Request
 from ..plans.quantity import gib, gibs
@@ -20,6 +19,7 @@ from .coefficients import Coefficients
 from .least_host import least_host
 from .members import CARD, CARDS, HOST, LIMIT, members, without
 from .no_rows import no_rows
+from .slots import chunk_sizes
 from .software import refusals
 from .space import rows
 from .uniform import shortage, uniform_counts
@@ -172,8 +172,7 @@ def _leaned(request: Request, coefficients: Coefficients, row: int) -> Strategy:
     word, chunks = (able or ["none"])[0], knobs["virtual_pipeline"]
     offloaded = knobs["offload_optimizer"] != "none"
     counts = uniform_counts(int(coefficients.depth[row]), knobs["pipeline_parallel"])
-    fewer = [0] * (len(counts) - 1) + [int(coefficients.lacking[row])]
-    sizes = [lacking(less, chunks, held) for less, held in zip(fewer, counts, strict=True)]
+    sizes = chunk_sizes(request.model, chunks, counts)
     stages = [
         Stage(
             layers=sum(each),

@@ -141,11 +141,12 @@ class Search:
         """(bound, coefficients, row) of rows that may hold a plan within the limit, by rising bound."""
         bounds = shape_bounds if self.narrowed else self.tables.bounds
         self.bounds = bounds(self.request, found)
-        self.large = TooLarge(found)
+        self.large = TooLarge(found, len(self.request.model.kinds))
         opened = self._by_bound(found, batches(found, self.bounds.least))
         more = self._others(found)
         if len(more.kind):
-            self.bounds, self.large = shape_bounds(self.request, more), TooLarge(more)
+            self.bounds = shape_bounds(self.request, more)
+            self.large = TooLarge(more, len(self.request.model.kinds))
             opened += self._by_bound(more, at_once(self.bounds.least))
         near = [entry for entry in opened if entry.bound <= self.limit_ns]
         near = self._refined(near) if len(near) > 1 else near

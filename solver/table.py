@@ -11,6 +11,7 @@ from ..costs.columns import Bools, Ints
 from ..inputs.record import dataclass
 from .cases import FULL, SELECTIVE
 from .coefficients import Coefficients, allowed_recompute, capacity_kib
+from .slots import Slots, kinds_before, slots
 from .stage_limits import comm_share
 
 FIELDS = (
@@ -26,15 +27,22 @@ Where the share of communication is limited two more: ns of it that show in `chu
 """
 
 LONGEST, END = (FIELDS.index(name) for name in ("longest_ns", "end_ns"))
+Counts = dict[str, Ints]
+"""Layers by kind of some picks."""
+
 SHOWN_CHUNK, SHOWN_TAIL = len(FIELDS), len(FIELDS) + 1
 
 
 @dataclass(frozen=True)
 class Weighed:
-    """Picks with what their layers weigh: ns of a chunk and of the tail, host KiB, card KiB by moment."""
+    """Picks with what their layers weigh: ns of a chunk and of the tail, host KiB, card KiB by moment.
+
+    `chunk` is the longest of a pick's chunks, `ends` are its first and its last, (2, picks).
+    """
 
     picks: Ints
     chunk: Ints
+    ends: Ints
     tail: Ints
     host: Ints
     moments: list[tuple[Ints, Ints, Sum]]
@@ -50,6 +58,8 @@ class RowTable:
 
     coefficients: Coefficients
     row: int
+    places: int
+    """Places of each round of chunks."""
 
     @property
     def stages(self) -> int:
@@ -67,25 +77,38 @@ class RowTable:
         return int(self.coefficients.lacking[self.row])
 
     @cached_property
-    def prefix(self) -> Ints:
-        """Layers of each kind before each depth, in chunk-layers, (layers + 1, kinds)."""
-        kinds = np.array(self.coefficients.request.model.kind_of_layer)
-        depth = kinds[: int(self.coefficients.depth[self.row])]
-        found = np.zeros((len(depth) + 1, int(kinds.max()) + 1), dtype=np.int64)
-        found[np.arange(1, len(depth) + 1), depth] = 1
-        before: Ints = found.cumsum(axis=0)
-        return before
+    def slots(self) -> Slots:
+        """The places of the row's rounds of chunks."""
+        return slots(self.coefficients.request.model, self.chunks, self.places)
 
-    def _inner(self, part: dict[str, Ints], counts: dict[str, Ints], chunks: int) -> Ints:
-        """What layers weigh in a sum, without its ends."""
-        total = np.zeros(counts["layer"].shape[0], dtype=np.int64)
+    @cached_property
+    def prefix(self) -> Ints:
+        """Layers of each kind before each depth of the stack, (layers + 1, kinds)."""
+        return kinds_before(self.coefficients.request.model)
+
+    def _each(self, part: dict[str, Ints], counts: Counts) -> Ints:
+        """What the layers of a chunk of each distinct round weigh in a sum, (rounds, picks)."""
+        total = np.zeros(counts["layer"].shape[:2], dtype=np.int64)
         for piece in ("layer", "full", "selective"):
             each = part[piece][self.row]
             if each.any():
-                total += counts[piece] @ each * chunks
-        if part["offloaded"][self.row].any():
-            total += counts["offloaded"] @ part["offloaded"][self.row]
+                total += counts[piece] @ each
         return total
+
+    def _away(self, part: dict[str, Ints], counts: Counts) -> Ints | int:
+        """What offloaded layers weigh in a sum."""
+        each = part["offloaded"][self.row]
+        return counts["offloaded"] @ each if each.any() else 0
+
+    def _longest(self, part: dict[str, Ints], counts: Counts) -> Ints:
+        """What layers weigh in a sum of one chunk, without its ends: the longest of a pick's chunks."""
+        found: Ints = self._each(part, counts).max(axis=0) + self._away(part, counts)
+        return found
+
+    def _stage(self, part: dict[str, Ints], counts: Counts) -> Ints:
+        """What layers weigh in a sum over a stage, without its ends."""
+        found: Ints = self.slots.times @ self._each(part, counts) + self._away(part, counts)
+        return found
 
     def _ends(self, part: dict[str, Ints], stages: Ints) -> Ints:
         """Fixed, first and last coefficients of stages in a sum."""
@@ -93,53 +116,72 @@ class RowTable:
         found: Ints = fixed + first * (stages == 0) + last * (stages == self.stages - 1)
         return found
 
-    def _counts(self, picks: Ints) -> dict[str, Ints]:
-        """Counts by kind of picks (start, layers, full, selective, offloaded)."""
-        prefix, v = self.prefix, self.chunks
+    def _counts(self, picks: Ints) -> Counts:
+        """Counts by kind of picks (start, layers, full, selective, offloaded).
+
+        Of the chunk of each distinct round, (rounds, picks, kinds); offloaded ones over the stage.
+        """
+        prefix, before = self.prefix, self.slots.before
         start, layers, full, selective, offloaded = picks.T
-        edge = start + layers
+        first, edge = before[:, start], before[:, start + layers]
+        whole = np.minimum(first + full, edge)
+        part = np.minimum(whole + selective, edge)
         counts = {
-            "layer": prefix[edge] - prefix[start],
-            "full": prefix[start + full] - prefix[start],
-            "selective": prefix[start + full + selective] - prefix[start + full],
+            "layer": prefix[edge] - prefix[first],
+            "full": prefix[whole] - prefix[first],
+            "selective": prefix[part] - prefix[whole],
         }
         if prefix.shape[1] == 1:
             counts["offloaded"] = offloaded[:, None]
         else:
-            counts["offloaded"] = prefix[edge] - prefix[edge - offloaded // v]
+            counts["offloaded"] = prefix[edge[0]] - prefix[edge[0] - offloaded // self.chunks]
         return counts
 
     def weighed(self, picks: Ints) -> Weighed:
         """What picks weigh on any stage but for its ends."""
-        counts, c, v = self._counts(picks), self.coefficients, self.chunks
+        counts, c = self._counts(picks), self.coefficients
         moments = [
-            (self._inner(total.stage, counts, v), self._inner(total.flight, counts, 1), total)
+            (self._stage(total.stage, counts), self._longest(total.flight, counts), total)
             for total in c.binding
         ]
         return Weighed(
             picks,
-            self._inner(c.chunk.stage, counts, 1),
-            self._inner(c.tail.stage, counts, v),
-            self._inner(c.host.stage, counts, v),
+            self._longest(c.chunk.stage, counts),
+            self._outer(picks, counts),
+            self._stage(c.tail.stage, counts),
+            self._stage(c.host.stage, counts),
             moments,
             self._sent(counts),
             self._shown(counts),
         )
 
-    def _sent(self, counts: dict[str, Ints]) -> Ints | None:
-        c, v = self.coefficients, self.chunks
+    def _outer(self, picks: Ints, counts: Counts) -> Ints:
+        """Nanoseconds of the layers of the first and the last chunk of picks, (2, picks).
+
+        Of layers of one kind the last stage lacks some at its end.
+        """
+        part = self.coefficients.chunk.stage
+        first, last = self._each(part, counts)[[0, self.slots.last]] + self._away(part, counts)
+        if self.lacking:
+            short = picks.copy()
+            short[:, 1] = np.maximum(short[:, 1] - self.lacking, 0)
+            last = self._longest(part, self._counts(short))
+        return np.stack([first, last])
+
+    def _sent(self, counts: Counts) -> Ints | None:
+        c = self.coefficients
         if c.request.limits.max_uplink_bytes_per_step is None:
             return None
         each, once = c.uplink
-        total: Ints = int(c.passes[self.row]) * self._inner(each.stage, counts, 1)
-        return total + self._inner(once.stage, counts, v)
+        total: Ints = int(c.passes[self.row]) * self._longest(each.stage, counts)
+        return total + self._stage(once.stage, counts)
 
-    def _shown(self, counts: dict[str, Ints]) -> tuple[Ints, Ints] | None:
-        c, v = self.coefficients, self.chunks
+    def _shown(self, counts: Counts) -> tuple[Ints, Ints] | None:
+        c = self.coefficients
         if comm_share(c.request) is None:
             return None
         each, once = c.communication
-        return self._inner(each.stage, counts, 1), self._inner(once.stage, counts, v)
+        return self._longest(each.stage, counts), self._stage(once.stage, counts)
 
     def options(self, stages: Ints, weighed: Weighed, some: Bools) -> list[Ints]:
         """Options of each of `stages` that fit its card, among its picks `some` (stages, picks).
@@ -149,42 +191,29 @@ class RowTable:
         c = self.coefficients
         spare = self._spare(stages, weighed)
         place, kept = np.nonzero(some & (spare >= 0) & self._carried(stages, weighed))
-        sums = [(weighed.chunk, c.chunk), (weighed.tail, c.tail), (weighed.host, c.host)]
+        busy, longest, link = self._chunk(stages[place], weighed, kept)
+        sums = [(weighed.tail, c.tail), (weighed.host, c.host)]
         parts = [values[kept] + self._ends(total.stage, stages)[place] for values, total in sums]
-        columns = [
-            weighed.picks[kept],
-            *parts,
-            spare[place, kept],
-            *self._rounds(stages, weighed, kept, place),
-        ]
-        if self.lacking and int(stages[-1]) == self.stages - 1:
-            self._shorten(columns[1:], weighed, kept, place == len(stages) - 1)
+        columns = [weighed.picks[kept], busy, *parts, spare[place, kept], longest, link]
         if weighed.shown is not None:
             shown = zip(weighed.shown, c.communication, strict=True)
             columns += [values[kept] + self._ends(total.stage, stages)[place] for values, total in shown]
         return np.split(np.column_stack(columns), np.searchsorted(place, np.arange(1, len(stages))))
 
-    def _rounds(self, stages: Ints, weighed: Weighed, kept: Ints, place: Ints) -> tuple[Ints, Ints]:
-        """The longest chunk of options, and the link of those that stand at an end of the chain."""
+    def _chunk(self, stage: Ints, weighed: Weighed, kept: Ints) -> tuple[Ints, Ints, Ints]:
+        """Of picks on their stages the chunk's ns, the longest chunk, and the link of those at an end.
+
+        Embedding and head fill what their own chunk lacks of the longest before they add to one.
+        """
         c, row = self.coefficients, self.row
         longest = weighed.chunk[kept] + int(c.chunk.stage["fixed"][row])
-        first, last = stages[place] == 0, stages[place] == self.stages - 1
-        whole = first * int(c.ends["first"][row]) + last * int(c.ends["last"][row])
-        return longest, np.where(first | last, longest + whole, 0)
-
-    def _shorten(self, columns: list[Ints], weighed: Weighed, kept: Ints, last: Bools) -> None:
-        """Chunk and link, in place, of options of a last stage that lacks layers.
-
-        Their last chunk holds fewer, and the head fills what that leaves before it adds to a chunk.
-        """
-        c, picks = self.coefficients, weighed.picks[kept[last]].copy()
-        longest = columns[LONGEST - 5][last]
-        picks[:, 1] = np.maximum(picks[:, 1] - self.lacking, 0)
-        picks[:, 2], picks[:, 3] = np.minimum(picks[:, 2], picks[:, 1]), np.minimum(picks[:, 3], picks[:, 1])
-        short = self._inner(c.chunk.stage, self._counts(picks), 1) + int(c.chunk.stage["fixed"][self.row])
-        spread = int(c.spread_chunk.stage["last"][self.row])
-        columns[0][last] = longest + np.maximum(spread - (longest - short) // self.chunks, 0)
-        columns[END - 5][last] = short + int(c.ends["last"][self.row])
+        lacking = (weighed.chunk - weighed.ends)[:, kept]
+        busy, link = longest.copy(), np.zeros_like(longest)
+        for piece, lacks, place in zip(("first", "last"), lacking, (0, self.stages - 1), strict=True):
+            here, spread = stage == place, int(c.spread_chunk.stage[piece][row])
+            busy += here * np.maximum(spread - lacks // self.chunks, 0)
+            link = np.maximum(link, here * (longest - lacks + int(c.ends[piece][row])))
+        return busy, longest, link
 
     def _carried(self, stages: Ints, weighed: Weighed) -> Bools:
         """Picks whose traffic the uplinks of a machine may carry, (stages, picks) or all."""
@@ -214,7 +243,7 @@ class RowTable:
         """(start, layers) of all spans within the stack that part no modules that predict further tokens."""
         grid = np.stack(np.meshgrid(np.array(starts), np.array(lengths), indexing="ij"), axis=-1)
         spans: Ints = grid.reshape(-1, 2).astype(np.int64)
-        end, layers = spans.sum(axis=1), len(self.prefix) - 1
+        end, layers = spans.sum(axis=1), self.places
         whole = (end <= layers - self.coefficients.request.model.mtp_layers) | (end == layers)
         inside: Ints = spans[whole]
         return inside

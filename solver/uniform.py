@@ -14,6 +14,7 @@ from .bounds import relief_of, supports
 from .coefficients import Coefficients, allowed_recompute, capacity_kib, host_capacity_kib
 from .even import even_step, recompute_all
 from .lower import NEVER
+from .slots import kinds_before, slots
 
 
 def uniform_counts(layers: int, stages: int) -> list[int]:
@@ -30,23 +31,28 @@ def uniform_counts(layers: int, stages: int) -> list[int]:
     return counts
 
 
-def balanced_counts(chunk: dict[str, Ints], row: int, kinds: Ints, stages: int, last: int = 1) -> list[int]:
-    """Layers of a mixed stack on each stage so that the slowest chunk is about as short as can be.
+def balanced_counts(coefficients: Coefficients, row: int) -> list[int]:
+    """Layers of each round on the stages of a row so that the slowest chunk is about as short as can be.
 
-    The work of layers by kind is that of one row; each stage takes layers up to an even share of what is
-    left, and at least one, the last one at least `last`.
+    Of a mixed stack; a place weighs what its heaviest layer of any round does. Each stage takes layers up to
+    an even share of what is left, and at least one, the last one all that predicts further tokens.
     """
-    work = chunk["layer"][row][kinds].astype(np.float64)
-    ends = np.zeros(stages)
-    ends[-1] = float(chunk["last"][row])
+    model, s = coefficients.request.model, coefficients.strategies
+    stages, chunks = int(s.pipeline_parallel[row]), int(s.virtual_pipeline[row])
+    held = slots(model, chunks, int(coefficients.places[1][row]))
+    each = coefficients.chunk.stage["layer"][row][np.array(model.kind_of_layer)]
+    before = np.concatenate([[0], np.cumsum(each)])
+    work = np.diff(before[held.before], axis=1).max(axis=0).astype(np.float64)
+    last, ends = max(model.mtp_layers, 1), np.zeros(stages)
+    ends[-1] = float(coefficients.chunk.stage["last"][row])
     sizes, start = [], 0
     for stage in range(stages):
         left = stages - stage
         if left == 1:
-            sizes.append(len(kinds) - start)
+            sizes.append(held.places - start)
             break
         share = (work[start:].sum() + ends[stage:].sum()) / left
-        most = len(kinds) - start - (left - 2) - last
+        most = held.places - start - (left - 2) - last
         taken = int(np.searchsorted(work[start:].cumsum(), share + work[start] / 2))
         sizes.append(min(max(taken, 1), most))
         start += sizes[-1]
@@ -55,50 +61,76 @@ def balanced_counts(chunk: dict[str, Ints], row: int, kinds: Ints, stages: int, 
 
 @dataclass(frozen=True)
 class _Even:
-    """Rows of one pipeline length and chunk number, evenly cut: counts are (stages, kinds)."""
+    """Rows of one pipeline length and chunk number, evenly cut.
+
+    `counts` are layers by kind of the chunks of each distinct round, (rounds, stages, kinds); `times` are
+    rounds like each, and the last one is like that at `last`.
+    """
 
     rows: Ints
     counts: Ints
     stages: int
+    times: Ints
+    last: int
+
+    @property
+    def layers(self) -> Ints:
+        """Layers of the chunks, (rounds, stages)."""
+        found: Ints = self.counts.sum(axis=2)
+        return found
 
 
 def _groups(coefficients: Coefficients) -> Iterator[_Even]:
-    s = coefficients.strategies
+    s, model = coefficients.strategies, coefficients.request.model
     pairs = (s.pipeline_parallel << 32) | s.virtual_pipeline
-    kinds = np.array(coefficients.request.model.kind_of_layer)
+    prefix = kinds_before(model)
     for pair in distinct(pairs).tolist():
         p, v = pair >> 32, pair & 0xFFFFFFFF
         rows = np.flatnonzero(pairs == pair)
-        sizes = uniform_counts(-(-len(kinds) // v), p)
-        if p > 1 and kinds.max():
-            last = max(coefficients.request.model.mtp_layers, 1)
-            if len(kinds) < p - 1 + last:
+        held = slots(model, v, int(coefficients.places[1][rows[0]]))
+        sizes = uniform_counts(held.places, p)
+        if p > 1 and len(model.kinds) > 1:
+            if held.places < p - 1 + max(model.mtp_layers, 1):
                 continue
-            sizes = balanced_counts(coefficients.chunk.stage, int(rows[0]), kinds, p, last)
-        edges = np.concatenate([[0], np.cumsum(sizes)])
-        counts = [
-            np.bincount(kinds[a:b], minlength=kinds.max() + 1) for a, b in zip(edges, edges[1:], strict=False)
-        ]
-        yield _Even(rows, np.array(counts, dtype=np.int64), p)
+            sizes = balanced_counts(coefficients, int(rows[0]))
+        edges = held.before[:, np.concatenate([[0], np.cumsum(sizes)])]
+        yield _Even(rows, np.diff(prefix[edges], axis=1), p, held.times, held.last)
 
 
-def _stage_values(part: dict[str, Ints], even: _Even, chunks: Ints | int) -> Ints:
-    """Values of a sum without recompute or offload on each stage, (rows, stages)."""
+def _over_stage(part: dict[str, Ints], even: _Even) -> Ints:
+    """Values of a sum over each stage without recompute or partial offload, (rows, stages)."""
+    return _beside(part, even, np.tensordot(even.times, _layers(part, even), axes=1))
+
+
+def _layers(part: dict[str, Ints], even: _Even) -> Ints:
+    """What the layers of the chunks of each distinct round weigh, all offloaded, (rounds, rows, stages)."""
+    each = part["layer"][even.rows] + part["offloaded"][even.rows]
+    found: Ints = np.moveaxis(even.counts @ each.T, 2, 1)
+    return found
+
+
+def _beside(part: dict[str, Ints], even: _Even, layers: Ints) -> Ints:
+    """`layers` with what is fixed and what embedding and head add."""
     rows = even.rows
-    total = part["layer"][rows] @ even.counts.T * chunks + part["fixed"][rows][:, None]
+    total = layers + part["fixed"][rows][:, None]
     total[:, 0] += part["first"][rows]
     total[:, -1] += part["last"][rows]
     return total
 
 
-def _memory_excess(total: Sum, coefficients: Coefficients, even: _Even, capacity: int) -> Ints:
-    """KiB above `capacity` on each stage with everything kept and nothing offloaded in part."""
-    v = coefficients.strategies.virtual_pipeline[even.rows][:, None]
+def _again(total: dict[str, Ints], even: _Even, word: str, again: Ints) -> Ints:
+    """At most what `again` (rows, stages) recomputed layers of each chunk add, (rounds, rows, stages)."""
+    most = total[word][even.rows].max(axis=1)[:, None]
+    found: Ints = np.minimum(again, even.layers[:, None, :]) * most
+    return found
+
+
+def _memory_excess(total: Sum, coefficients: Coefficients, even: _Even, added: Ints | int = 0) -> Ints:
+    """KiB above the card on each stage, all offloaded, with `added` to each chunk in flight."""
     flight = coefficients.in_flight[even.rows][:, : even.stages]
-    stay = _stage_values(total.stage, even, v)
-    offloaded = total.stage["offloaded"][even.rows] @ even.counts.T * v
-    over: Ints = stay + offloaded + flight * _stage_values(total.flight, even, 1) - capacity
-    return over
+    chunk = (_layers(total.flight, even) + added).max(axis=0)
+    over: Ints = _over_stage(total.stage, even) + flight * _beside(total.flight, even, chunk)
+    return over - capacity_kib(coefficients.request)
 
 
 def uniform(coefficients: Coefficients) -> Ints:
@@ -113,8 +145,7 @@ def uniform(coefficients: Coefficients) -> Ints:
     words = allowed_recompute(coefficients.request)
     for even in _groups(coefficients):
         excess = {
-            moment: _memory_excess(total, coefficients, even, capacity_kib(coefficients.request))
-            for moment, total in coefficients.memory.items()
+            moment: _memory_excess(total, coefficients, even) for moment, total in coefficients.memory.items()
         }
         fits_host = _host_fits(coefficients, even)
         for word in ("none", "selective", "full"):
@@ -127,9 +158,7 @@ def uniform(coefficients: Coefficients) -> Ints:
 def _host_fits(coefficients: Coefficients, even: _Even) -> Bools:
     rows = even.rows
     stages, cards, aligned = (part[rows] for part in coefficients.node_stages)
-    v = coefficients.strategies.virtual_pipeline[rows][:, None]
-    each = _stage_values(coefficients.host.stage, even, v)
-    each += coefficients.host.stage["offloaded"][rows] @ even.counts.T * v
+    each = _over_stage(coefficients.host.stage, even)
     capacity = host_capacity_kib(coefficients.request)
     found = np.zeros(len(rows), dtype=np.bool_)
     for count in distinct(np.asarray(stages)).tolist():
@@ -145,33 +174,31 @@ def _with_word(
     coefficients: Coefficients, even: _Even, excess: dict[str, Ints], fits_host: Bools, word: str
 ) -> Ints:
     """Step times of an even group with the least recompute of one word that fits."""
-    rows = even.rows
-    layers = even.counts.sum(axis=1)
-    again = np.zeros((len(rows), even.stages), dtype=np.int64)
+    rows, stages = even.rows, even.stages
+    most = np.broadcast_to(even.layers.max(axis=0), (len(rows), stages))
+    again = np.zeros((len(rows), stages), dtype=np.int64)
     if word != "none":
         again = _needed(coefficients, even, excess, word)
-        again = np.minimum(again.max(axis=1)[:, None], layers[None, :])
-        again = np.where(recompute_all(coefficients, word)[rows][:, None], layers[None, :], again)
+        again = np.minimum(again.max(axis=1)[:, None], most)
+        again = np.where(recompute_all(coefficients, word)[rows][:, None], most, again)
     fits = fits_host & supports(coefficients, rows, word)
-    flight = coefficients.in_flight[rows][:, : even.stages]
     for moment, over in excess.items():
         if word != "none":
-            over = over + flight * again * coefficients.memory[moment].flight[word][rows].max(axis=1)[:, None]
+            total = coefficients.memory[moment]
+            over = _memory_excess(total, coefficients, even, _again(total.flight, even, word, again))
         fits &= (over <= 0).all(axis=1)
     chunk, tail = coefficients.chunk.stage, coefficients.tail.stage
-    v = coefficients.strategies.virtual_pipeline[rows][:, None]
-    busy = _stage_values(chunk, even, 1) + chunk["offloaded"][rows] @ even.counts.T * v
+    each = _layers(chunk, even) + chunk["fixed"][rows][:, None]
     if word != "none":
-        busy = busy + again * chunk[word][rows].max(axis=1)[:, None]
-    after = _stage_values(tail, even, v) + tail["offloaded"][rows] @ even.counts.T * v
-    ends = np.zeros_like(busy)
-    ends[:, 0] += chunk["first"][rows]
-    ends[:, -1] += chunk["last"][rows]
-    longest = busy - ends
-    rounds = coefficients.rounds(rows, longest, longest[:, 0], longest[:, -1])
+        each = each + _again(chunk, even, word, again)
+    longest, first, last = each.max(axis=0), each[0, :, 0], each[even.last, :, -1]
+    v, busy = coefficients.strategies.virtual_pipeline[rows], longest.copy()
+    busy[:, 0] += np.maximum(chunk["first"][rows] - (longest[:, 0] - first) // v, 0)
+    busy[:, -1] += np.maximum(chunk["last"][rows] - (longest[:, -1] - last) // v, 0)
+    rounds = coefficients.rounds(rows, longest, first, last)
     held = np.ones_like(busy, dtype=np.bool_)
-    total = step(busy, after, held, coefficients.passes[rows], None, rounds).total
-    return np.where(fits, total, NEVER)
+    found = step(busy, _over_stage(tail, even), held, coefficients.passes[rows], None, rounds).total
+    return np.where(fits, found, NEVER)
 
 
 def _needed(coefficients: Coefficients, even: _Even, excess: dict[str, Ints], word: str) -> Ints:
@@ -183,8 +210,7 @@ def _needed(coefficients: Coefficients, even: _Even, excess: dict[str, Ints], wo
         relief = -coefficients.memory[moment].flight[word][rows].max(axis=1)[:, None] * flight
         some = -(-np.maximum(over, 0) // np.maximum(relief, 1))
         needed = np.maximum(needed, some)
-    found: Ints = np.minimum(needed, even.counts.sum(axis=1)[None, :])
-    return found
+    return needed
 
 
 def shortage(coefficients: Coefficients) -> Ints:
@@ -195,9 +221,9 @@ def shortage(coefficients: Coefficients) -> Ints:
     lack = np.full(len(coefficients.strategies), -(2**60), dtype=np.int64)
     for even in _groups(coefficients):
         flight = coefficients.in_flight[even.rows][:, : even.stages]
-        layers = even.counts.sum(axis=1)[None, :]
+        layers = even.layers.max(axis=0)[None, :]
         for total in coefficients.memory.values():
-            over = _memory_excess(total, coefficients, even, capacity_kib(coefficients.request))
+            over = _memory_excess(total, coefficients, even)
             relief, _ = relief_of(coefficients, total)
             over = over - flight * layers * relief[even.rows][:, None]
             lack[even.rows] = np.maximum(lack[even.rows], over.max(axis=1))

@@ -134,7 +134,7 @@ def test_what_is_too_large_tells_of_nothing_that_fits() -> None:
     told = 0
     for seed, one in all_known():
         found = space(one.request)
-        large, columns = TooLarge(found), found.rows(np.arange(len(found.kind)))
+        large, columns = TooLarge(found, len(one.request.model.kinds)), found.rows(np.arange(len(found.kind)))
         places, every = large.rows(np.arange(len(found.kind))), Coefficients(one.request, columns)
         tight = np.flatnonzero(~can_fit(every))
         half = tight[: len(tight) // 2]

@@ -172,6 +172,22 @@ def lacking_shape(rng: Random) -> Shape:
     return Shape("megatron", stages, chunks, [0] * layers, stages * rng.choice((1, 2)), rng.random() < 0.4)
 
 
+def several_shape(rng: Random) -> Shape:
+    """Stages of several chunks of two kinds of layers, which the chunks divide or not."""
+    stages = rng.choice((2, 2, 3, 4))
+    able = [
+        (layers, v)
+        for layers in range(stages + 1, 10)
+        for v in range(2, layers)
+        if -(-layers // stages) % v == 0
+    ]
+    layers, chunks = rng.choice(able)
+    kinds = [0, *rng.choices((0, 1), k=layers - 2), 1]
+    if rng.random() < 0.3:
+        kinds = [0] * rng.randint(1, 3) + [1] * layers
+    return Shape("megatron", stages, chunks, kinds[:layers], stages * rng.choice((1, 2)), rng.random() < 0.4)
+
+
 def invented(seed: int, shaped: Callable[[Random], Shape] = shape) -> Invented:
     """The row of a seed: one to four stages on nodes that hold one or more of them."""
     rng = Random(seed)
@@ -252,6 +268,18 @@ def test_they_hold_for_last_stages_that_lack_layers(block: int) -> None:
         if found := claims(one, one.least):
             wrong[seed] = found
     assert wrong == {} and feasible >= 5
+
+
+@pytest.mark.parametrize("block", range(12))
+def test_they_hold_for_chunks_of_several_kinds(block: int) -> None:
+    """The same of rows whose chunks hold layers of two kinds, and not all as many."""
+    wrong, feasible = {}, 0
+    for seed in range(block * BLOCK, (block + 1) * BLOCK):
+        one = invented(seed, several_shape)
+        feasible += one.least is not None
+        if found := claims(one, one.least):
+            wrong[seed] = found
+    assert wrong == {} and feasible >= 2
 
 
 @pytest.mark.parametrize("seed", [640, 2182, 2294])

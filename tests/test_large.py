@@ -23,8 +23,8 @@ SEEDS = range(12)
 class OfAnyExchange(TooLarge):
     """A mutation: what is too large in one exchange is taken to be so in all."""
 
-    def __init__(self, found: Space) -> None:
-        super().__init__(found)
+    def __init__(self, found: Space, kinds: int) -> None:
+        super().__init__(found, kinds)
         self.kin = 4 * found.core
 
 
@@ -32,7 +32,7 @@ def told(asked: Request, kind: type[TooLarge]) -> tuple[int, int]:
     """(rows called too large by all that are, those of them that hold a plan) over every exchange."""
     found = space(asked).spelled()
     every = np.arange(len(found.kind))
-    columns, large = found.rows(every), kind(found)
+    columns, large = found.rows(every), kind(found, len(asked.model.kinds))
     places, costs = large.rows(every), Coefficients(asked, columns)
     tight = np.flatnonzero(~can_fit(costs))
     large.learn(places.take(tight), host_can_hold(costs.take(tight)))

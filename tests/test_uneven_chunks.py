@@ -28,6 +28,7 @@ from shardwise.models.chunks import chunks_of, in_order, sizes_of, uneven_chunks
 from shardwise.plans.limits import Limits
 from shardwise.solver.axes import chunk_numbers
 from shardwise.solver.legal import breaches
+from shardwise.solver.slots import chunk_sizes
 from shardwise.solver.space import rows
 
 Sizes = Sequence[Sequence[int]]
@@ -226,7 +227,52 @@ def test_chunks_divide_the_layers_or_those_of_the_fullest_stage(
     llama = Transformer.preset("llama-3.1-405b")
     model = llama.model_copy(update={"runs": (llama.runs[0].model_copy(update={"layers": layers}),)})
     assert chunk_numbers(model, stages) == chunks
-    assert chunk_numbers(model, 1) == [1] == chunk_numbers(Transformer.preset("deepseek-v3"), stages)
+    assert chunk_numbers(model, 1) == [1]
+
+
+@pytest.mark.parametrize(
+    ("modules", "stages", "chunks"), [(0, 1, [1]), (0, 8, [1, 2, 4, 8]), (1, 16, [1, 2, 4]), (1, 62, [1])]
+)
+def test_chunks_of_several_kinds_divide_the_fullest_stage(
+    modules: int, stages: int, chunks: list[int]
+) -> None:
+    """61 layers of DeepSeek-V3, of two kinds, and a module that predicts a further token."""
+    assert chunk_numbers(Transformer.preset("deepseek-v3").predicting(modules), stages) == chunks
+
+
+@pytest.mark.parametrize(
+    ("modules", "held", "sizes"),
+    [
+        (0, [4] * 8, [[4, 4]] * 7 + [[4, 1]]),
+        (1, [4] * 8, [[4, 4]] * 7 + [[4, 2]]),
+        (1, [2] * 16, [[2, 2]] * 14 + [[2, 1], [2, 1]]),
+        (1, [2] * 15 + [1], [[2, 2]] * 15 + [[1, 1]]),
+    ],
+)
+def test_the_end_of_the_chain_lacks_layers_but_for_predictors(
+    modules: int, held: list[int], sizes: Sizes
+) -> None:
+    """NVIDIA's layout of DeepSeek-V3 on 8 x 2 is `Et*4|(t*4|)*14tmL`, the second one here."""
+    model = Transformer.preset("deepseek-v3").predicting(modules)
+    assert [list(stage) for stage in chunk_sizes(model, 2, held)] == sizes
+
+
+def test_chunks_of_several_kinds_are_planned_and_read_back(tmp_path: Path) -> None:
+    """DeepSeek-V3 with its predictor on 1,024 H100: interleaved it is faster, and its files give it back."""
+    request = asked("deepseek-v3", 1024).changed(
+        {"training.mtp_layers": 1, "training.global_batch_size": 2048, "training.sequence_length": 4096}
+    )
+    found, whole = plan(request), plan(request.changed({"choose.virtual_pipeline": [1]}))
+    assert isinstance(found, Plan) and isinstance(whole, Plan)
+    assert found.time.step_seconds < 0.97 * whole.time.step_seconds
+    assert uneven_chunks(found.strategy) or found.strategy.virtual_pipeline > 1
+    assert sum(in_order(found.strategy)) == request.model.layers == 62
+    assert not breaches(request, found.strategy)
+
+    for name, text in emit(found, "megatron").items():
+        if name not in ("plan.json", "README.md"):
+            (tmp_path / name).write_text(text, encoding="utf-8")
+    assert read_config(documents([str(tmp_path)]), request).strategy == found.strategy
 
 
 def test_a_plan_with_chunks_that_differ_is_faster_and_reads_back(tmp_path: Path) -> None:
@@ -285,3 +331,6 @@ def test_only_a_backend_that_tells_of_stages_has_chunks_that_differ() -> None:
         update={"limits": Limits(max_comm_fraction=0.5)}
     )
     assert 8 in free.virtual_pipeline and 8 not in rows(limited).virtual_pipeline
+    several = asked("deepseek-v3", 256, pipeline_parallel=[8])
+    limited = several.model_copy(update={"limits": Limits(max_comm_fraction=0.5)})
+    assert 4 in rows(several).virtual_pipeline and set(rows(limited).virtual_pipeline.tolist()) == {1}

@@ -72,7 +72,7 @@ def faults(request: Request, strategy: Strategy, step_ns: int) -> list[str]:
 
     The row is priced alone here, not among others.
     """
-    row, layout = row_of(strategy), layout_of(strategy)
+    row, layout = row_of(strategy), layout_of(strategy, stack_of(request))
     if row not in set(every_row(request)):
         return [f"{row} is not allowed"]
     if layout is None or layout not in set(layouts(row, stack_of(request), recompute_words(request))):

@@ -18,6 +18,7 @@ WANTED: dict[str, tuple[object, ...]] = {
     "expert_tensor_parallel": (1, 2),
     "virtual_pipeline": (1, 2),
     "chunks": ("alike", "of several lengths"),
+    "interleaved": ("nothing", "one kind", "several kinds"),
     "micro_batch_size": (1, 2, 4),
     "recompute": ("none", "selective", "full"),
     "offload": ("none", "optimizer", "optimizer+params"),
@@ -48,9 +49,18 @@ def shown(request: Request, strategy: Strategy) -> dict[str, object]:
         "shard_group": "one card" if size == 1 else "whole" if size == ranks else "part",
         "second_copy": strategy.secondary_shard_group_size > 1,
         "chunks": "of several lengths" if any(s.chunk_layers for s in strategy.stages) else "alike",
+        "interleaved": _interleaved(request, strategy),
         "layers": "one kind" if len({run.block for run in request.model.runs}) == 1 else "two kinds",
         "predictors": request.training.mtp_layers > 0,
     }
+
+
+def _interleaved(request: Request, strategy: Strategy) -> str:
+    """The layers that lie in several chunks a stage."""
+    if strategy.virtual_pipeline == 1:
+        return "nothing"
+    alike = len({run.block for run in request.model.runs}) == 1 and not request.training.mtp_layers
+    return "one kind" if alike else "several kinds"
 
 
 def uneven(strategy: Strategy) -> bool:

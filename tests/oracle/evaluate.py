@@ -11,7 +11,6 @@ from shardwise.plans import Request
 from .placement import line_up, nodes
 from .prices import Affine, Costs
 from .rows import Row
-from .stack import stack_of
 from .stages import Held, Layout
 from .wishes import card_kib, deadline_ns, host_kib, shown_share, uplink_bytes
 
@@ -55,7 +54,6 @@ class Evaluator:
         inner, order = row.tensor_parallel * row.context_parallel, row.rank_order
         node = self.request.cluster.node.gpus
         self.nodes = nodes(inner, row.pipeline_parallel, row.data_parallel, order == "tp-cp-pp-dp", node)
-        self.kinds = stack_of(self.request).kinds
         self.card_kib, self.host_kib = card_kib(self.request), host_kib(self.request)
         self.deadline_ns = deadline_ns(self.request)
         self.passes = row.gradient_accumulation_steps * row.virtual_pipeline
@@ -106,57 +104,53 @@ class Evaluator:
         return found
 
     def _weighed(self, stage: int, held: Held) -> Weight:
-        costs, flight = self.costs, in_flight(self.row, stage)
-        every, one = held.sizes(self.row.virtual_pipeline), [held.layers]
+        costs, flight, v = self.costs, in_flight(self.row, stage), self.row.virtual_pipeline
         peaks = [
-            self._add(moment.stay, stage, held, every) + flight * self._add(moment.flight, stage, held, one)
+            self._add(moment.stay, stage, held, held.chunks)
+            + flight * max(self._add(moment.flight, stage, held, [chunk]) for chunk in held.chunks)
             for moment in costs.moments
         ]
-        bare, short = (
-            self._add(costs.chunk._replace(first=0, last=0), stage, held, [size])
-            for size in (held.layers, every[-1])
-        )
-        ends = self._add(costs.chunk, stage, held, one) - bare
-        room = (bare - short) // self.row.virtual_pipeline
+        work = costs.chunk._replace(first=0, last=0)
+        each = [self._add(work, stage, held, [chunk]) for chunk in held.chunks]
+        longest, busy, link = max(each), max(each), 0
+        for chunk, spread, whole in self._outer(stage):
+            busy += max(spread - (longest - each[chunk]) // v, 0)
+            link = max(link, each[chunk] + whole)
         return Weight(
             max(peaks),
-            self._add(costs.host, stage, held, every),
-            bare + max(ends - room, 0),
-            self._add(costs.tail, stage, held, every),
-            self._add(costs.shown_chunk, stage, held, one),
-            self._add(costs.shown_tail, stage, held, every),
+            self._add(costs.host, stage, held, held.chunks),
+            busy,
+            self._add(costs.tail, stage, held, held.chunks),
+            self._add(costs.shown_chunk, stage, held, held.chunks[:1]),
+            self._add(costs.shown_tail, stage, held, held.chunks),
             self._sent(stage, held),
-            bare,
-            short + self._whole(stage) if self._whole(stage) else 0,
+            longest,
+            link,
         )
 
-    def _whole(self, stage: int) -> int:
-        """Embedding and head that stand whole on a link of a stage."""
-        found = self.costs.whole_first if stage == 0 else 0
-        return found + (self.costs.whole_last if stage == self.row.pipeline_parallel - 1 else 0)
+    def _outer(self, stage: int) -> list[tuple[int, int, int]]:
+        """(Chunk, share of one chunk, whole) of embedding and head, where they stand on a stage.
+
+        Their chunk waits for longer ones: that room they fill before they make any chunk longer.
+        """
+        first = [(0, self.costs.chunk.first, self.costs.whole_first)] if stage == 0 else []
+        here = stage == self.row.pipeline_parallel - 1
+        return first + ([(-1, self.costs.chunk.last, self.costs.whole_last)] if here else [])
 
     def _sent(self, stage: int, held: Held) -> int:
-        each = self._add(self.costs.sent_chunk, stage, held, [held.layers])
-        every = held.sizes(self.row.virtual_pipeline)
-        return self.passes * each + self._add(self.costs.sent_stage, stage, held, every)
+        each = self._add(self.costs.sent_chunk, stage, held, held.chunks[:1])
+        return self.passes * each + self._add(self.costs.sent_stage, stage, held, held.chunks)
 
-    def _add(self, part: Affine, stage: int, held: Held, sizes: Sequence[int]) -> int:
-        """Ends, then layer by layer of chunks of these sizes."""
+    def _add(self, part: Affine, stage: int, held: Held, chunks: Sequence[Sequence[int]]) -> int:
+        """Ends, then layer by layer of some chunks."""
         total = part.fixed
         total += part.first if stage == 0 else 0
         total += part.last if stage == self.row.pipeline_parallel - 1 else 0
-        for depth in (depth for size in sizes for depth in range(size)):
-            kind = self.kinds[held.start + depth]
+        for depth, kind in (pair for chunk in chunks for pair in enumerate(chunk)):
             total += part.layer[kind]
             if depth < held.full:
                 total += part.full[kind]
             elif depth < held.full + held.selective:
                 total += part.selective[kind]
-        return total + self._offloaded(part, held)
-
-    def _offloaded(self, part: Affine, held: Held) -> int:
-        """The last layers of the stage; under several chunks all layers are of one kind."""
-        if self.row.virtual_pipeline > 1:
-            return part.offloaded[0] * held.offloaded
-        edge = held.start + held.layers
-        return sum(part.offloaded[self.kinds[depth]] for depth in range(edge - held.offloaded, edge))
+        every = [kind for chunk in held.chunks for kind in chunk]
+        return total + sum(part.offloaded[kind] for kind in every[len(every) - held.offloaded :])

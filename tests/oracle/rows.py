@@ -489,7 +489,6 @@ def _sequence_parallel(request: Request, known: Backend, cut: Degrees) -> Iterat
 def _schedule(request: Request, known: Backend, cut: Degrees) -> Iterator[tuple[str, tuple[int, int, int]]]:
     """Rank order; micro-batch, accumulation, chunks: the batch exactly, rounds of whole pipelines."""
     share, layers = request.training.global_batch_size // cut.data, stack_of(request).layers
-    alike = len({run.block for run in request.model.runs}) == 1 and not request.training.mtp_layers
     for order in ("tp-cp-dp-pp", "tp-cp-pp-dp"):
         routed = any(run.block.feed_forward.experts for run in request.model.runs)
         equal = cut.expert * cut.expert_tensor == cut.tensor * cut.context
@@ -503,10 +502,10 @@ def _schedule(request: Request, known: Backend, cut: Degrees) -> Iterator[tuple[
             if not wished(request, "gradient_accumulation_steps", steps):
                 continue
             for v in range(1, layers + 1):
-                rounds = alike and cut.pipeline > 1 and steps % cut.pipeline == 0
+                rounds = cut.pipeline > 1 and steps % cut.pipeline == 0
                 if v > 1 and not (
                     rounds
-                    and _chunked(request, known, layers, cut.pipeline, v)
+                    and _chunked(request, known, cut.pipeline, v)
                     and _runs(known, "virtual_pipeline", v)
                 ):
                     continue
@@ -514,16 +513,20 @@ def _schedule(request: Request, known: Backend, cut: Degrees) -> Iterator[tuple[
                     yield order, (size, steps, v)
 
 
-def _chunked(request: Request, known: Backend, layers: int, stages: int, chunks: int) -> bool:
-    """Chunks divide the layers, or those of the fullest stage of an even cut: the last stage lacks some then.
+def _chunked(request: Request, known: Backend, stages: int, chunks: int) -> bool:
+    """Chunks divide the layers of the fullest stage of an even cut, or all layers where they are of one kind.
 
-    No limit may ask what stages send or show, no backend cut evenly, and each chunk has a layer but the last.
+    Unless all are alike no limit may ask what stages send or show, and no backend may cut evenly. The first
+    round is full, so that what predicts further tokens leaves it.
     """
-    if layers % chunks == 0:
-        return stages * chunks <= layers
-    limits = request.limits
+    stack, limits = stack_of(request), request.limits
+    fullest = next(n for n in range(stack.layers + 1) if n * stages >= stack.layers)
     asked = limits.max_comm_fraction is not None or limits.max_uplink_bytes_per_step is not None
-    fullest = next(n for n in range(layers + 1) if n * stages >= layers)
-    held = next(n for n in range(layers + 1) if n * chunks >= layers)
     free = known.layers_freedom == "free" and not asked and not request.cluster.others
+    if len(set(stack.kinds)) > 1:
+        full = (fullest // chunks) * stages <= stack.layers - stack.modules
+        return free and fullest % chunks == 0 and full
+    if stack.layers % chunks == 0:
+        return stages * chunks <= stack.layers
+    held = next(n for n in range(stack.layers + 1) if n * chunks >= stack.layers)
     return free and fullest % chunks == 0 and held >= stages

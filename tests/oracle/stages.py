@@ -14,26 +14,21 @@ from .stack import Stack
 
 
 class Held(NamedTuple):
-    """What one stage holds: layers of a chunk from `start` on, the first of them recomputed.
+    """What one stage holds: the kinds of the layers of each chunk, of which the first are recomputed.
 
-    `offloaded` counts the last layers of the whole stage, all chunks together, which `lacks` some layers at
-    its end: the last chunk first, then the one before.
+    Of each chunk `full` layers whole and `selective` behind them in part, as far as it has so many;
+    `offloaded` counts the last layers of the stage, all chunks one after another.
     """
 
-    start: int
-    layers: int
+    chunks: tuple[tuple[int, ...], ...]
     full: int
     selective: int
     offloaded: int
-    lacks: int = 0
 
-    def sizes(self, chunks: int) -> list[int]:
-        """Layers of each chunk."""
-        found, left = [self.layers] * chunks, self.lacks
-        for chunk in range(chunks - 1, -1, -1):
-            found[chunk] -= min(left, self.layers)
-            left -= min(left, self.layers)
-        return found
+    @property
+    def layers(self) -> int:
+        """Layers of all chunks."""
+        return sum(len(chunk) for chunk in self.chunks)
 
 
 Layout = tuple[Held, ...]
@@ -57,21 +52,49 @@ def splits(layers: int, stages: int) -> Iterator[tuple[int, ...]]:
 def layouts(row: Row, stack: Stack, words: tuple[str, ...]) -> Iterator[Layout]:
     """Every layout of a stack that the backend can express; `words` a layer may carry.
 
-    What predicts further tokens stands on the last stage, all of it.
+    A stage takes as many places of every round of chunks: no more than hold the layers, of several kinds also
+    as many as the stages can share out evenly. What predicts further tokens stands on the last stage, all of
+    it.
     """
-    known, layers, v = backend(row.backend), stack.layers, row.virtual_pipeline
-    depth = (layers + v - 1) // v
-    lacks = [0] * (row.pipeline_parallel - 1) + [depth * v - layers]
-    for split in splits(depth, row.pipeline_parallel):
+    known, v, p = backend(row.backend), row.virtual_pipeline, row.pipeline_parallel
+    depth, alike = (stack.layers + v - 1) // v, len(set(stack.kinds)) == 1
+    shared = [depth]
+    if v > 1 and not alike:
+        even = next(n for n in range(depth, depth + p) if n % p == 0)
+        shared = sorted({max(depth, p), even})
+    for split in (split for number in shared for split in splits(number, p)):
         if known.layers_freedom == "even" and max(split) - min(split) > 1:
             continue
         if split[-1] < stack.modules:
             continue
-        starts = [sum(split[:stage]) for stage in range(len(split))]
+        held = one_kind(stack, v, split) if alike else several(stack, v, split)
         for again in recomputes(row.backend, split, words):
-            for gone in offloads(row, split, lacks):
-                parts = zip(starts, split, again, gone, lacks, strict=True)
-                yield tuple(Held(start, count, *pair, out, less) for start, count, pair, out, less in parts)
+            for gone in offloads(row, [sum(map(len, chunks)) for chunks in held]):
+                parts = zip(held, again, gone, strict=True)
+                yield tuple(Held(chunks, *pair, out) for chunks, pair, out in parts)
+
+
+def one_kind(stack: Stack, chunks: int, split: tuple[int, ...]) -> list[tuple[tuple[int, ...], ...]]:
+    """Chunks of stages that take `split` places of each round, filled but for the end of the last stage."""
+    sizes = [[count] * chunks for count in split]
+    left = sum(split) * chunks - stack.layers
+    for chunk in range(chunks - 1, -1, -1):
+        gone = min(left, split[-1])
+        sizes[-1][chunk] -= gone
+        left -= gone
+    return [tuple((stack.kinds[0],) * size for size in stage) for stage in sizes]
+
+
+def several(stack: Stack, chunks: int, split: tuple[int, ...]) -> list[tuple[tuple[int, ...], ...]]:
+    """The same of several kinds: layers fill the places in turn, what predicts further tokens the last."""
+    layers, depth = stack.layers - stack.modules, sum(split)
+    empty = (None,) * (depth * chunks - stack.layers)
+    places = (*stack.kinds[:layers], *empty, *stack.kinds[layers:])
+    found = []
+    for stage, count in enumerate(split):
+        starts = [chunk * depth + sum(split[:stage]) for chunk in range(chunks)]
+        found.append(tuple(tuple(k for k in places[s : s + count] if k is not None) for s in starts))
+    return found
 
 
 def recomputes(name: str, split: tuple[int, ...], words: tuple[str, ...]) -> Iterator[Again]:
@@ -106,9 +129,8 @@ def _pairs(count: int, able: tuple[str, ...]) -> Iterator[tuple[int, int]]:
                 yield full, selective
 
 
-def offloads(row: Row, split: tuple[int, ...], lacks: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """Layers of each stage whose states live on the host."""
-    whole = [count * row.virtual_pipeline - less for count, less in zip(split, lacks, strict=True)]
+def offloads(row: Row, whole: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """Layers of each stage, which holds `whole`, whose states live on the host."""
     if row.offload_optimizer == "none":
         yield tuple(0 for _ in whole)
     elif backend(row.backend).offload_freedom == "all":
@@ -117,22 +139,23 @@ def offloads(row: Row, split: tuple[int, ...], lacks: Sequence[int]) -> Iterator
         yield from product(*(range(count + 1) for count in whole))
 
 
-def layout_of(strategy: Strategy) -> Layout | None:
+def layout_of(strategy: Strategy, stack: Stack) -> Layout | None:
     """The layout of a strategy; None where its counts are not whole numbers of each chunk."""
-    v, start, found = strategy.virtual_pipeline, 0, []
-    for stage in strategy.stages:
-        sizes = list(stage.chunk_layers or [stage.layers // v] * v)
-        most = max(sizes)
-        counts = (stage.recompute_full_layers, stage.recompute_selective_layers)
+    v, p, start = strategy.virtual_pipeline, strategy.pipeline_parallel, 0
+    sizes = [list(stage.chunk_layers or [stage.layers // v] * v) for stage in strategy.stages]
+    chunks: list[list[tuple[int, ...]]] = [[] for _ in sizes]
+    for chunk in range(v):
+        for place in range(p):
+            chunks[place].append(stack.kinds[start : start + sizes[place][chunk]])
+            start += sizes[place][chunk]
+    found = []
+    for place, stage in enumerate(strategy.stages):
+        numbers = range(max(sizes[place]) + 1)
         full, selective = (
-            next((n for n in range(most + 1) if sum(min(n, size) for size in sizes) == count), None)
-            for count in counts
+            next((n for n in numbers if sum(min(n, size) for size in sizes[place]) == count), None)
+            for count in (stage.recompute_full_layers, stage.recompute_selective_layers)
         )
         if full is None or selective is None:
             return None
-        held = Held(start, most, full, selective, stage.offloaded_layers, most * v - stage.layers)
-        if held.sizes(v) != sizes:
-            return None
-        found.append(held)
-        start += most
+        found.append(Held(tuple(chunks[place]), full, selective, stage.offloaded_layers))
     return tuple(found)

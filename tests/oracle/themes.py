@@ -70,9 +70,10 @@ def pipeline(rng: Random) -> dict[str, Any]:
 
 
 def interleaved(rng: Random) -> dict[str, Any]:
-    """Several chunks a stage, of layers that they divide or not."""
+    """Several chunks a stage, of layers that they divide or not, of one kind or two."""
     stages = rng.choice(([2], [2], [4]))
-    transformer = dense(rng, rng.choice((4, 5, 6, 7, 7, 8)) if stages == [2] else rng.choice((7, 8)))
+    layers = rng.choice((4, 5, 6, 7, 7, 8)) if stages == [2] else rng.choice((7, 8))
+    transformer = rng.choice((dense, dense, mixed))(rng, layers)
     choose = {
         "backend": "megatron",
         "pipeline_parallel": stages,
