@@ -11,13 +11,14 @@ from .law import law
 from .layout import Layout
 from .products import memory_rate, product_seconds
 from .recipes import portion_bytes
+from .stacks import stack_has
 
 
 def adapter_seconds(layout: Layout, block: Block) -> tuple[Floats, Floats]:
     """Seconds of a layer's adapters in one forward: thin products, and what is read and written beside them.
 
-    Down to the rank and up again; then scaled and added to the base's output. The backward has the products
-    twice (for inputs and weights) and about as much beside them.
+    Down to the rank and up again; then scaled and added to the base's output; peft casts besides. The
+    backward has the products twice (for inputs and weights) and about as much beside them.
     """
     products, beside = np.zeros(len(layout.strategies)), np.zeros(len(layout.strategies))
     if not layout.training.way.adapts:
@@ -39,7 +40,15 @@ def _one(layout: Layout, matrix: Matrix) -> tuple[Floats, Floats]:
     rows = tokens * matrix.met / local
     products = product_seconds(layout, rows, rank, inputs, linear=False)
     products = products + product_seconds(layout, rows, outputs, rank, linear=False)
-    return local * products, law("adapter_sum_bytes") * rows * local * outputs / memory_rate(layout)
+    moved = law("adapter_sum_bytes") * outputs + _cast_bytes(layout, inputs, outputs)
+    return local * products, moved * rows * local / memory_rate(layout)
+
+
+def _cast_bytes(layout: Layout, inputs: Floats, outputs: Floats) -> Floats:
+    """Bytes a token that peft's layer moves to have its adapter in fp32, and beside a 4-bit base."""
+    packed = law("peft_packed_bytes") * (layout.training.way.kind == "qlora")
+    found = law("peft_input_bytes") * inputs + packed * outputs
+    return np.where(stack_has(layout, "adapter_code", "peft"), found, 0.0)
 
 
 def dequantise_seconds(layout: Layout) -> Floats:

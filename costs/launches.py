@@ -89,10 +89,12 @@ def _mixed(mixer: Mixing, block: Block, known: Launches) -> float:
 
 
 def _of_adapters(layout: Layout, block: Block) -> Floats:
-    """Operations of a layer's adapters: dropout, two products, scaling and the sum with the base's output."""
+    """Operations of a layer's adapters: two products, scaling, sum with the base's output; casts of peft."""
+    packed = law("peft_packed_launches") * (layout.training.way.kind == "qlora")
+    casts = np.where(stack_has(layout, "adapter_code", "peft"), law("peft_launches") + packed, 0.0)
     found = np.zeros(len(layout.strategies))
     for copies in adapted_matrices(layout, block):
-        found = found + law("adapter_launches") * copies
+        found = found + (law("adapter_launches") + casts) * copies
     return found
 
 

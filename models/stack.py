@@ -83,6 +83,8 @@ class Stack(Listed):
     keeps_offloaded_gradients: bool = False
     """Whether gradient shards that go to the host stay on the card until the backward ends (FSDP1:
     ``_saved_grad_shard`` of each unit), or are let go once copied (FSDP2)."""
+    adapter_code: Literal["plain", "peft"] = "plain"
+    """Whether adapters have the type of the base, or stay in fp32 and cast what they read (peft)."""
     exchange: Literal["alltoall", "deepep", "hybridep"] = "alltoall"
     """How tokens travel to their experts: NCCL sends a copy to each; DeepEP and HybridEP send one to each
     card that holds some of a token's experts, and between islands one to each island."""

@@ -3,8 +3,9 @@
 Rules: a name or alias of the catalogue is that card. Else the words of the cell are the family (A100, RTX
 3090, 6000 Ada), the memory (40GB) and the form (SXM, PCIe, NVL), in any order; makers, "8x" before and
 watts after say nothing. A form or a memory that is said must be the card's; where the catalogue has no card
-of that memory the nearest of the family stands in. What is left open is SXM, then a card that a machine of
-the catalogue holds, then the larger; that makes the column imputed.
+of that memory the nearest of the family stands in. What is left open is the card on which the page's authors
+measure (``catalogue/machines.json``), else SXM, then a card that a machine of the catalogue holds, then the
+larger; that makes the column imputed.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from ..hardware import Gpu, gpu, gpu_names, node, node_names
 from ..hardware.named import is_gpu
 from ..inputs import InputError
 from ..inputs.record import dataclass
+from .facts import facts
 from .refusal import Refused
 
 _SILENT = re.compile(
@@ -53,8 +55,8 @@ class Card:
     stand_ins: tuple[str, ...] = ()
 
 
-def card_of(text: str) -> Card:
-    """The card that `text` means; `Refused` where it is none of the catalogue's family."""
+def card_of(text: str, page: str = "") -> Card:
+    """The card that `text` means on a `page`; `Refused` where it is none of the catalogue's family."""
     if not text:
         raise Refused("no-gpu", "gpu is blank and has no rule")
     if is_gpu(text):
@@ -64,6 +66,8 @@ def card_of(text: str) -> Card:
     formed = [card for card in family if said.form in (None, _form(card))]
     if not formed:
         raise Refused("unknown-gpu", _unknown(text))
+    if own := _of_page(said, page):
+        return Card(own, True)
     size = said.memory_gb
     sized = [c for c in formed if size is None or abs(c.memory_bytes / 1e9 / size - 1) <= _NEAR]
     if not sized:
@@ -71,6 +75,14 @@ def card_of(text: str) -> Card:
         return Card(nearest, True, (f"gpu {text} -> {nearest.name}",))
     usual = max(sized, key=lambda c: (_form(c) == "sxm", c.name in _sold(), c.memory_bytes, c.name))
     return Card(usual, len(sized) > 1)
+
+
+def _of_page(said: Spelled, page: str) -> Gpu | None:
+    """The card of the page's authors, where the cell says the family alone."""
+    for entry in facts("machines")["cards_of_pages"]:
+        if said == Spelled(entry["family"], None, None) and entry["page"] in page.lower():
+            return gpu(entry["gpu"])
+    return None
 
 
 def spelled(text: str) -> Spelled:

@@ -36,7 +36,7 @@ def cluster_of(record: Record) -> tuple[Cluster, tuple[str, ...], tuple[str, ...
 
     `Refused` without cards or card count.
     """
-    card = card_of(record.said("gpu"))
+    card = card_of(record.said("gpu"), record.text("source_ref"))
     gpus = _gpus(record)
     try:
         machine = _linked(_machine(card.gpu), record)

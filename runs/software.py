@@ -50,6 +50,8 @@ class Rule(Frozen):
     """ZeRO stages of which the row states one; empty: any."""
     hidden: tuple[int, ...] = ()
     """Hidden sizes of which the row's is one; empty: any."""
+    vocab: tuple[int, ...] = ()
+    """Vocabularies of which the row's is one; empty: any."""
     backend: BackendName
     stacks: tuple[str, ...]
     losses: tuple[str, ...]
@@ -83,6 +85,7 @@ class Rule(Frozen):
             and self.pipeline in (None, (record.integer("pp") or 1) > 1)
             and (not self.zero_stage or stated_zero_stage(record) in self.zero_stage)
             and (not self.hidden or record.integer("hidden") in self.hidden)
+            and (not self.vocab or record.integer("vocab") in self.vocab)
         )
 
 

@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 
 from shardwise.costs import Ledger, price
+from shardwise.costs.adapter_work import adapter_seconds
 from shardwise.costs.columns import Strategies
 from shardwise.costs.experts import floor_seconds
 from shardwise.costs.launches import launch_sets, layer_launches
 from shardwise.costs.law import law
 from shardwise.costs.layout import Layout
+from shardwise.costs.products import memory_rate
 from shardwise.hardware import Cluster
 from shardwise.models import Stage, Strategy, Training, Transformer
 from shardwise.models.stack import stacks
@@ -67,6 +69,23 @@ def test_adapters_and_a_packed_base_launch_more() -> None:
     plain = launched()
     assert launched(trainable="lora(8)") - plain == 7 * 4
     assert launched(trainable="qlora(8)") - plain == 7 * 4 + 7 * 3
+    theirs = launched(stack="fsdp-hf-2024")
+    assert launched(stack="fsdp-hf-2024", trainable="lora(8)") - theirs == 7 * (4 + 2)
+    assert launched(stack="fsdp-hf-2024", trainable="qlora(8)") - theirs == 7 * (4 + 2 + 2) + 7 * 3
+
+
+@pytest.mark.parametrize(("way", "each"), [("lora(8)", (12, 0)), ("qlora(8)", (12, 18))])
+def test_peft_casts_inputs_and_outputs_of_its_adapters(way: str, each: tuple[int, int]) -> None:
+    """An adapter in fp32 reads its input through two casts; beside a 4-bit base its output is fp32 too."""
+
+    def beside(stack: str) -> float:
+        found = layout(stack=stack, trainable=way)
+        return float(adapter_seconds(found, found.blocks[0])[1][0] * memory_rate(found))
+
+    inputs = 6 * 4096 + 11008
+    outputs = 5 * 4096 + 2 * 11008
+    cast = 256 * (each[0] * inputs + each[1] * outputs)
+    assert beside("fsdp-hf-2023") - beside("fsdp-qlora-2024") == pytest.approx(cast)
 
 
 def test_the_host_takes_its_time_for_each_operation() -> None:

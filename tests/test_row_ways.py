@@ -35,6 +35,7 @@ def row(**cells: str) -> Record:
         ({"notes": "QLoRA, rank 64"}, {"trainable": "qlora(64)"}),
         ({"framework": "torchtune LoRA", "notes": "r = 8"}, {"trainable": "lora(8)"}),
         ({"trainable": "0.25", "notes": "LoRA"}, {"trainable": 0.25}),
+        ({"notes": "full SFT, SQuAD packed to 4096"}, {"mean_document_length": 200}),
     ],
 )
 def test_columns_and_notes_name_the_way(cells: dict[str, str], fields: dict[str, object]) -> None:

@@ -107,6 +107,14 @@ def test_a_choice_among_cards_is_told() -> None:
     assert card_of("A100 64GB").stand_ins == ("gpu A100 64GB -> A100-SXM-80GB",)
 
 
+def test_a_card_left_open_is_that_of_the_authors() -> None:
+    """PyTorch's own pages are measured on Meta's H100 of 500 W; a form that is said is another card."""
+    page = "github pytorch/torchtitan pull request 778"
+    assert card_of("H100", page).gpu.name == "H100-SXM-96GB-HBM2e" and card_of("H100", page).imputed
+    assert card_of("H100-80GB-SXM", page).gpu.name == card_of("H100").gpu.name == "H100-SXM-80GB"
+    assert card_of("A100", page) == card_of("A100")
+
+
 @pytest.mark.parametrize("text", ["Abacus-9", "A", "80GB", "RTX 2080 Ti", "GPU", "H999"])
 def test_a_card_of_no_known_family_is_refused(text: str) -> None:
     """Never the nearest spelling."""
