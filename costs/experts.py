@@ -65,8 +65,9 @@ def gate_bytes(layout: Layout, block: Block) -> Floats:
 def floor_seconds(layout: Layout, block: Block) -> Floats:
     """Least seconds of the host for a layer's forward.
 
-    H is the seconds of a launch times `layer_launches`. With experts (H + router) x what graphs leave +
-    launches x local experts; a step in one graph has a tenth of H. A loop calls experts that are modules.
+    H is the seconds of a launch times `layer_launches`. With experts (H + router and exchange) x what graphs
+    leave + launches x local experts; a step in one graph has a tenth of H. A loop calls experts that are
+    modules. Kernels of DeepEP and HybridEP count, sort and put back copies that the host else does.
     """
     base = stack_constant(layout, "host_launch_seconds") * layer_launches(layout, block)
     graphed = np.where(stack_has(layout, "graphs", "step"), law("graphed_step_left"), 1.0) * base
@@ -75,7 +76,8 @@ def floor_seconds(layout: Layout, block: Block) -> Floats:
     left = np.where(stack_has(layout, "graphs", "router"), law("graphed_router_left"), 1.0)
     left = np.where(stack_has(layout, "graphs", "attention"), law("graphed_attention_left"), left)
     called = base + stack_constant(layout, "host_launch_seconds") * _called(layout, block)
-    found = (base + law("expert_host_seconds")) * left + _launches(layout, block)
+    sorting = np.where(stack_has(layout, "exchange", "alltoall"), 1.0, law("fused_exchange_host"))
+    found = (base + law("expert_host_seconds") * sorting) * left + _launches(layout, block)
     found = found * np.where(stack_has(layout, "exchange_overlapped", True), law("overlapped_host"), 1.0)
     found = np.where(stack_has(layout, "expert_kernel", "modules"), called, found)
     return np.where(stack_has(layout, "graphs", "step"), graphed, found)

@@ -75,6 +75,21 @@ def test_more_in_graphs_never_costs_more_and_the_whole_step_least() -> None:
         assert steps[-1] < 0.7 * steps[0]
 
 
+def test_kernels_of_an_exchange_spare_the_host_the_sorting() -> None:
+    """Fused exchanges cost the host less, where the card waits for it: what is sorted in their kernels."""
+    few = {"micro_batch_size": 1, "expert_parallel": 8}
+    sorted_by_host = priced(FAMILY + "alltoall-router", nodes=1, **few).terms_ns["compute"]
+    fused = [
+        priced(FAMILY + f"{word}-router", nodes=1, **few).terms_ns["compute"]
+        for word in ("deepep", "hybridep")
+    ]
+    assert fused[0] == fused[1] < sorted_by_host
+    slack = law("expert_host_seconds") * (1.0 - law("fused_exchange_host")) * law("graphed_router_left")
+    layers = 48 * TRAINING.global_batch_size / 8
+    most = slack * (1.0 + law("host_backward_floor")) * layers * 1e9
+    assert 0.5 * most < sorted_by_host - fused[0] <= most
+
+
 def test_experts_on_a_rank_are_launched_one_by_one() -> None:
     """Each local expert costs the same more where the host is what the card waits for, a third in 16 bits."""
 
