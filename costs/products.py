@@ -9,7 +9,7 @@ import numpy as np
 from ..hardware.catalogue import gemm_curve
 from ..inputs.record import dataclass
 from ..models.mixers import Mixing
-from ..models.strategy import PRECISIONS
+from ..models.strategy import PRECISIONS, Precision
 from .cards import training_factor
 from .columns import Floats, distinct
 from .law import law
@@ -19,6 +19,9 @@ Cut = Literal["column", "row", "whole"]
 
 LINEAR_BYTES = {"bf16": 2.0, "fp16": 2.0, "fp32": 4.0, "fp8": 1.0, "mxfp8": 1.03125, "nvfp4": 0.5625}
 """Bytes of an operand element; MX scales are a byte per 32 elements, NVFP4 ones a byte per 16."""
+
+SCALING = {"fp8": "tensor_scaled", "mxfp8": "block_scaled", "nvfp4": "four_bit"}
+"""Narrow arithmetic, and what stands before the names of its constants in the law."""
 
 
 @dataclass(frozen=True)
@@ -56,28 +59,54 @@ def dense_products(width: int, hidden: int, matrices: int) -> list[Product]:
 
 def product_seconds(layout: Layout, m: Floats, n: Floats, k: Floats, *, linear: bool) -> Floats:
     """Seconds of m x n x k on the card; `linear` products run in the row's precision, others in 16 bit."""
-    gpu = layout.cluster.node.gpu
     found = np.zeros(np.broadcast_shapes(m.shape, n.shape, k.shape))
     codes = layout.strategies.precision
     for value in distinct(codes).tolist():
         word = PRECISIONS[value]
-        precision = word if linear or word in ("fp16", "fp32") else "bf16"
-        peak = gpu.peak_flops_per_s(precision)
+        precision: Precision = word if linear or word in ("fp16", "fp32") else "bf16"
         rows = codes == value
-        if peak is None:
-            found[rows] = np.inf
-            continue
-        curve, factor = gemm_curve(gpu, precision), training_factor(layout.cluster, precision)
-        shape = tuple(np.broadcast_to(side, found.shape)[rows] for side in (m, n, k))
-        rested = curve.seconds(
-            *shape,
-            peak_flops_per_s=peak,
-            hbm_bytes_per_s=gpu.hbm_bytes_per_s,
-            bytes_per_element=LINEAR_BYTES[precision],
-            sms=gpu.sms,
-        )
-        found[rows] = np.maximum(rested, curve.power_seconds(*shape)) if factor is None else factor * rested
+        sides = (np.broadcast_to(side, found.shape)[rows] for side in (m, n, k))
+        found[rows] = _trained_seconds(layout, precision, *sides)
     return found * misaligned(n, k) if linear else found
+
+
+def _trained_seconds(layout: Layout, precision: Precision, m: Floats, n: Floats, k: Floats) -> Floats:
+    """Seconds of products in one precision inside training: infinite on a card without its arithmetic.
+
+    The card's factor is of its clock under load, so of products alone: what quantises waits for memory. The
+    curve's own launch in 8 and 4 bits is that of the kernels that quantise for serving too.
+    """
+    gpu = layout.cluster.node.gpu
+    peak = gpu.peak_flops_per_s(precision)
+    if peak is None:
+        return np.full(m.shape, np.inf)
+    curve, factor = gemm_curve(gpu, precision), training_factor(layout.cluster, precision)
+    scaled = precision in SCALING
+    rested = (curve.product_seconds if scaled else curve.seconds)(
+        m, n, k,
+        peak_flops_per_s=peak,
+        hbm_bytes_per_s=gpu.hbm_bytes_per_s,
+        bytes_per_element=LINEAR_BYTES[precision],
+        sms=gpu.sms,
+    )  # fmt: skip
+    worked = np.maximum(rested, curve.power_seconds(m, n, k)) if factor is None else factor * rested
+    if not scaled:
+        return worked
+    started = gemm_curve(gpu, "bf16").launch_seconds
+    return np.where(worked > 0, started + worked + _quantise_seconds(layout, precision, m, k), 0.0)
+
+
+def _quantise_seconds(layout: Layout, precision: Precision, m: Floats, k: Floats) -> Floats:
+    """Seconds in which an m x k input is made narrow: ``q m k / (hbm_share HBM)``.
+
+    q bytes move for an element of 16 bits: read once more where a tensor's largest value is sought first, and
+    written along rows and along columns, or once where the card reads an 8-bit operand transposed and
+    blocks have no scales of their own.
+    """
+    moved = law(f"{SCALING[precision]}_bytes")
+    if precision == "fp8" and not layout.reads_transposed:
+        moved += law("transposed_bytes")
+    return moved * m * k / memory_rate(layout)
 
 
 def misaligned(n: Floats, k: Floats) -> Floats:

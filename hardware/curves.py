@@ -72,6 +72,30 @@ class GemmCurve(Listed):
         `peak_flops_per_s` is the dense peak of the curve's precision, `bytes_per_element` the size of
         an operand's element. Without `sms` tiles are rounded up but waves are not.
         """
+        product = self.product_seconds(
+            m, n, k,
+            peak_flops_per_s=peak_flops_per_s,
+            hbm_bytes_per_s=hbm_bytes_per_s,
+            bytes_per_element=bytes_per_element,
+            sms=sms,
+            output_bytes_per_element=output_bytes_per_element,
+        )  # fmt: skip
+        read = self.quantise_bytes * _floats(m) * _floats(k) / (self.hbm_share * _floats(hbm_bytes_per_s))
+        return np.where(product > 0, self.launch_seconds + read + product, 0.0)
+
+    def product_seconds(
+        self,
+        m: npt.ArrayLike,
+        n: npt.ArrayLike,
+        k: npt.ArrayLike,
+        *,
+        peak_flops_per_s: npt.ArrayLike,
+        hbm_bytes_per_s: npt.ArrayLike,
+        bytes_per_element: npt.ArrayLike,
+        sms: int | None,
+        output_bytes_per_element: npt.ArrayLike = 2.0,
+    ) -> Array:
+        """Of `seconds` the product alone, ``(c^4 + b^4)^(1/4)``: neither its launch nor its quantisation."""
         rows, columns, depth = _floats(m), _floats(n), _floats(k)
         inner = np.maximum(depth, 1.0)
         tiles = np.ceil(rows / self.tile_m) * np.ceil(columns / self.tile_n)
@@ -82,9 +106,8 @@ class GemmCurve(Listed):
         operands = (rows * depth + depth * columns) * _floats(bytes_per_element)
         moved = operands + rows * columns * _floats(output_bytes_per_element)
         rate = self.hbm_share * _floats(hbm_bytes_per_s)
-        product = np.sqrt(np.hypot(compute**2, (moved / rate) ** 2))
         busy = (rows > 0) & (columns > 0) & (depth > 0)
-        return np.where(busy, self.launch_seconds + self.quantise_bytes * rows * depth / rate + product, 0.0)
+        return np.where(busy, np.sqrt(np.hypot(compute**2, (moved / rate) ** 2)), 0.0)
 
     def power_seconds(self, m: npt.ArrayLike, n: npt.ArrayLike, k: npt.ArrayLike) -> Array:
         """Seconds below which the board's power limit lets no m x n x k product fall under steady load.
