@@ -138,12 +138,23 @@ class SpeedRow(Listed):
     lengths: Annotated[tuple[int, ...], Field(min_length=1)]
     flops_per_s: Annotated[tuple[float, ...], Field(min_length=1)]
 
+    @property
+    def growing_share(self) -> float:
+        """Share of the time at the longest knot that grows with the length alone, by the last two knots."""
+        if len(self.lengths) < 2:
+            return 0.0
+        shorter, longest = self.lengths[-2:]
+        slower = self.flops_per_s[-1] / self.flops_per_s[-2] - 1.0
+        return max(slower / (longest / shorter - 1.0), 0.0)
+
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionCurve(Listed):
     """Speed of fused causal attention on one card, FLOP/s counted on the causal half of the square.
 
-    Linear between knots; flat beyond the longest; below the shortest it falls as
+    Linear between knots. Beyond the longest the seconds of a FLOP stay on the line through the last two
+    knots over ``1/length``: half-used blocks of the diagonal and the start of each row of blocks grow with
+    the length, the work with its square. Below the shortest knot it falls as
     ``(length/shortest)^short_exponent``. Between head sizes linear, outside the measured ones flat, and
     below `small_head_dim` in proportion to the head size.
     """
@@ -179,4 +190,5 @@ class AttentionCurve(Listed):
 
     def _along(self, row: SpeedRow, tokens: Array) -> Array:
         speed = np.interp(tokens, row.lengths, row.flops_per_s)
-        return np.asarray(speed * np.minimum(1.0, tokens / row.lengths[0]) ** self.short_exponent)
+        speed = speed * np.minimum(1.0, tokens / row.lengths[0]) ** self.short_exponent
+        return np.asarray(speed / (1.0 - row.growing_share * np.maximum(1.0 - row.lengths[-1] / tokens, 0.0)))

@@ -201,12 +201,16 @@ def test_doubled_exponentials_speed_attention_more_than_products() -> None:
 
 
 def test_attention_between_and_beyond_the_knots() -> None:
-    """Linear between lengths and head sizes, flat beyond, falling with the root below."""
+    """Linear between lengths, a s^2 + b s seconds beyond, falling with the root below; flat over heads."""
     both = catalogue.attention_curve("A100-SXM-80GB").forward_backward_flops_per_s
+    seconds = [float(length**2 / both(length, 128)) for length in (8192, 16384, 65536)]
+    linear = (2 * seconds[0] - seconds[1] / 2) / 8192
+    square = (seconds[0] - 8192 * linear) / 8192**2
 
     assert float(both(3072, 128)) / 1e12 == pytest.approx((155 + 173) / 2)
     assert float(both(2048, 96)) / 1e12 == pytest.approx((155 + 140) / 2)
-    assert float(both(10**6, 256)) / 1e12 == pytest.approx(189)
+    assert seconds[2] == pytest.approx(square * 65536**2 + linear * 65536)
+    assert float(both(10**9, 256)) / 1e12 == pytest.approx(182 / (2 * 182 / 189 - 1), rel=1e-4)
     assert float(both(128, 128)) / 1e12 == pytest.approx(99 / 2)
     assert float(both(2048, 32)) / 1e12 == pytest.approx(140 / 2)
 
