@@ -106,12 +106,24 @@ def _way(cluster: Cluster, kind: Kind, size: int, per_island: int, level: int) -
     if kind == "all_to_all":
         rate, away = tier.bandwidth_bytes_per_s * law.all_to_all_share, (size - per_island) / (size - 1)
         return _Way(share, rate=rate, latency=latency(size, islands), away=away, factor=factor)
-    rate = per_island * tier.bandwidth_bytes_per_s
+    rate = _entered(cluster, per_island) * tier.bandwidth_bytes_per_s
     if per_island > 1:
         rate = min(rate, node.curve(per_island, kind, _link(cluster, per_island)).rate_bytes_per_s)
     slope = float(law.level_seconds(islands, node.fabric, tier.alone_bytes_per_s))
     slope *= 2.0 if kind == "all_reduce" else 1.0
     return _Way(share, rate=rate, slope=slope, latency=latency(size, islands), factor=factor)
+
+
+def _entered(cluster: Cluster, per_island: int) -> float:
+    """Of how many cards the network's share serves a ring with `per_island` cards in a machine.
+
+    Of all of them where it enters the machine by the ports next to each; else by no more than `group_ports`.
+    """
+    node = cluster.node
+    ports = network().fabric(node.fabric).group_ports
+    if ports is None:
+        return float(per_island)
+    return min(float(per_island), max(1.0, ports * node.gpus / node.nics))
 
 
 def link_factor(cluster: Cluster, away: bool) -> float:

@@ -22,13 +22,15 @@ Array = npt.NDArray[np.float64]
 class Fabric(Listed):
     """One kind of network: `nic_share` of the wire that collectives reach, and seconds of a hop.
 
-    `family` is the word people use for it and its kin, `port_gbit_per_s` what a port of it carries.
+    `family` is the word people use for it and its kin, `port_gbit_per_s` what a port of it carries. A group's
+    ring enters and leaves a machine by `group_ports` of its ports; None: by those next to all of its cards.
     """
 
     name: str
     family: str | None = None
     port_gbit_per_s: Annotated[float | None, Field(gt=0)] = None
     nic_share: Annotated[float, Field(gt=0, le=1)]
+    group_ports: Annotated[int | None, Field(ge=1)] = None
     hop_seconds: Annotated[float, Field(gt=0)]
     source: str
 
