@@ -34,6 +34,15 @@ def test_a_step_of_zero_1_moves_every_parameter_twice() -> None:
     assert found["data"] == pytest.approx((2 + 2) * PARAMETERS * 7 / 8, rel=1e-4)
 
 
+def test_zero_1_that_sums_gradients_whole_moves_them_twice() -> None:
+    """DeepSpeed of 2022 all-reduced them, then gathered weights: 3 x 2 bytes a parameter; ZeRO-0 does not."""
+    stack = {"backend": "deepspeed", "software_stack": "megatron-deepspeed-2022", "gradient_dtype": "bf16"}
+    whole, plain = (sent(1, zero_stage=zero, **stack)["data"] for zero in (1, 0))
+
+    assert whole == pytest.approx((2 * 2 + 2) * PARAMETERS * 7 / 8, rel=1e-4)
+    assert plain == pytest.approx(2 * 2 * PARAMETERS * 7 / 8, rel=1e-4)
+
+
 def test_fully_sharded_ends_are_gathered_once_a_micro_batch() -> None:
     """FSDP: layers before each pass, embedding and head once; two micro-batches, fp32 reductions."""
     found = sent(1, backend="fsdp", zero_stage=3, recompute="none")
