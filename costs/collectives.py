@@ -13,7 +13,7 @@ from ..hardware import Cluster
 from ..hardware.catalogue import network
 from ..hardware.collective import CollectiveCurve, Kind, bus_share
 from ..inputs.record import dataclass
-from .columns import Bools, Floats, Ints
+from .columns import Floats, Ints
 from .group import Group
 from .layout import Layout
 
@@ -61,29 +61,23 @@ def among(cluster: Cluster, kind: Kind, payload_bytes: float, cards: int) -> flo
 
 def _seconds(cluster: Cluster, kind: Kind, payload: Floats, ways: Sequence[_Way], which: Ints) -> Floats:
     """Seconds of collectives of `payload` bytes, each along one of `ways`."""
-
-    def each(values: Sequence[float], rows: Bools) -> Floats:
-        """A value of each way, beside the rows that take it."""
-        found: Floats = np.array(values)[which[rows]]
-        return found[:, None] if payload.ndim == 2 else found
-
     found = np.zeros_like(payload)
-    every = np.ones(len(which), dtype=np.bool_)
-    bus = payload * each([way.share for way in ways], every)
+    table = np.array([(w.share, w.factor, w.latency, w.rate, w.slope, w.away) for w in ways]).reshape(-1, 6)
+    each = table[which].T if payload.ndim == 1 else table[which].T[:, :, None]
+    bus, factor = payload * each[0], each[1]
     for curve in {id(way.curve): way.curve for way in ways if way.curve is not None}.values():
         rows = np.array([way.curve is curve for way in ways])[which]
         found[rows] = curve.seconds(bus[rows])
     rows = np.array([way.curve is None and not way.alone for way in ways])[which]
     if rows.any():
-        moved = bus[rows]
-        latency = each([way.latency for way in ways], rows)
-        rate = each([way.rate for way in ways], rows)
+        moved, (latency, rate, slope, away) = bus[rows], each[2:, rows]
         if kind == "all_to_all":
-            found[rows] = latency + moved * each([way.away for way in ways], rows) / rate
+            found[rows] = latency + moved * away / rate
         else:
-            filling = each([way.slope for way in ways], rows) * network().filled(moved)
+            filling = slope * network().filled(moved)
             found[rows] = np.where(moved > 0, np.maximum(latency, moved / rate + filling), 0.0)
-    return found * each([way.factor for way in ways], every)
+    whole: Floats = found * factor
+    return whole
 
 
 @lru_cache(maxsize=64)
@@ -138,6 +132,7 @@ def _link(cluster: Cluster, ranks: int) -> Literal["island", "pcie"]:
     return "island" if joined else "pcie"
 
 
+@lru_cache(maxsize=4096)
 def latency(size: int, islands: int) -> float:
     """Least latency of ring and tree, seconds; a gather is half an all-reduce."""
     law = network()

@@ -56,5 +56,5 @@ def placed(cluster: Cluster, tensor: Ints, size: Ints, span: Ints, outer: Ints, 
     reach = np.where(straddles, np.gcd(island, span), island)
     inner = size // np.maximum(outer, 1)
     inner = np.minimum(inner, np.maximum(reach // tensor, 1))
-    per_island = np.minimum(size, inner * np.clip(reach // stride, 1, np.maximum(outer, 1)))
+    per_island = np.minimum(size, inner * np.minimum(np.maximum(reach // stride, 1), np.maximum(outer, 1)))
     return Group(size, per_island, table.holding(span))

@@ -184,9 +184,9 @@ def chunks_on(strategies: Strategies, which: Which, rows: Ints, stage: Ints) -> 
     found = stages * p + rounds * (v - 1) * p + behind * (p - 1 - stage) + ahead * stage + fixed
     most = -(-strategies.gradient_accumulation_steps[rows][:, None] // ways) * v
     if which == "waiting":
-        waiting: Ints = np.clip(-(-found // ways), 0, most)
+        waiting: Ints = np.minimum(np.maximum(-(-found // ways), 0), most)
         return waiting
-    held: Ints = np.clip(np.where(whole > 0, most, found), 1, most)
+    held: Ints = np.minimum(np.maximum(np.where(whole > 0, most, found), 1), most)
     return held
 
 

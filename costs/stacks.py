@@ -77,5 +77,4 @@ def exposed(layout: Layout, ranks: Literal["data", "tensor"]) -> tuple[Floats, F
 @once
 def stack_has(layout: Layout, field: str, word: str | int) -> Bools:
     """Whether the stack of each row has `word` as its `field`."""
-    found: Bools = (of_stacks(field) == word)[layout.strategies.software_stack]
-    return found
+    return by_stack(layout, lambda name: getattr(stacks()[name], field) == word) > 0

@@ -72,7 +72,7 @@ class CollectiveCurve(Listed):
         """Seconds to move `bus_bytes` a rank; 0 where nothing moves."""
         moved = np.asarray(bus_bytes, dtype=np.float64)
         last = self.bus_bytes[-1]
-        within = np.log(np.clip(moved, self.bus_bytes[0], last))
+        within = np.log(np.minimum(np.maximum(moved, self.bus_bytes[0]), last))
         seconds = np.exp(np.interp(within, *self._knots))
         seconds = seconds + np.maximum(moved - last, 0.0) / self.rate_bytes_per_s
         return np.where(moved > 0, seconds, 0.0)

@@ -53,12 +53,14 @@ class TierTable(Frozen):
         `span` is stride times size of a group of consecutive ranks; groups are taken to start at its
         multiples. Raises `InputError` where a span is below 1 or beyond the cluster.
         """
-        wanted = np.asarray(span)
+        return self._level(np.asarray(span), self.cards)
+
+    def _level(self, wanted: npt.NDArray[Any], cards: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
         if wanted.size and (wanted.min() < 1 or wanted.max() > self.tiers[-1].cards):
             worst = wanted.min() if wanted.min() < 1 else wanted.max()
             legal = ["1" if worst < 1 else str(self.tiers[-1].cards)]
             raise InputError("span", int(worst), "placement", "is not in the cluster", legal=legal)
-        return np.asarray(np.searchsorted(self.cards, wanted), dtype=np.int64)
+        return np.asarray(np.searchsorted(cards, wanted), dtype=np.int64)
 
     def holding(self, span: npt.ArrayLike) -> npt.NDArray[np.int64]:
         """Index of the smallest tier within which all groups of `span` consecutive cards lie, for each entry.
@@ -67,7 +69,8 @@ class TierTable(Frozen):
         the next one (16 cards in an NVL72: the fifth lies in two racks), and all count as crossing it.
         Raises `InputError` as `level`.
         """
-        level, wanted, cards = self.level(span), np.asarray(span), self.cards
+        wanted, cards = np.asarray(span), self.cards
+        level = self._level(wanted, cards)
         for _ in self.tiers[1:]:
             astride = (level < len(self.tiers) - 1) & (cards[level] % wanted != 0)
             level = level + astride

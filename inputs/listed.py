@@ -24,12 +24,11 @@ class Listed:
     def listed(cls, **entry: Any) -> Self:
         """An entry as a catalogue spells it; fields that have a default may be left out."""
         kinds = _kinds(cast("Any", cls))
-        held = dict(entry)
         for name, value in entry.items():
-            number = name in kinds.numbers
-            if number or (isinstance(value, list | dict) and name not in kinds.whole):
-                held[name] = told(value, number)
-        return cls(**held)
+            if type(value) in _PLAIN or (name in kinds.whole and name not in kinds.numbers):
+                continue
+            entry[name] = told(value, name in kinds.numbers)
+        return cls(**entry)
 
 
 class Entries(Mapping[str, Entry]):
@@ -64,6 +63,10 @@ class Entries(Mapping[str, Entry]):
         return len(self._told)
 
 
+_PLAIN = (str, bool, float, type(None))
+"""Types whose values stay as they are."""
+
+
 class _Kinds(NamedTuple):
     """Fields of a class that are real numbers, and those that stay as they are."""
 
@@ -87,7 +90,7 @@ def told(value: Any, number: bool) -> Any:
     (1.0, (2.0,))
     """
     if isinstance(value, list):
-        return tuple([told(item, number) for item in value])
+        return tuple([item if type(item) in _PLAIN else told(item, number) for item in value])
     if isinstance(value, dict):
         return {name: told(item, number) for name, item in value.items()}
-    return float(value) if number and value is not None else value
+    return float(value) if number else value

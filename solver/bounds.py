@@ -32,6 +32,8 @@ def can_fit(coefficients: Coefficients, rows: Ints | None = None) -> Bools:
     """
     counted = _counted(coefficients)
     rows = np.arange(len(counted)) if rows is None else rows
+    if not len(rows):
+        return np.zeros(0, dtype=np.bool_)
     counted = counted[rows]
     found = np.zeros(len(rows), dtype=np.bool_)
     found[counted] = keeps(coefficients, rows[counted], NEVER)
@@ -55,8 +57,9 @@ def nearly_within(coefficients: Coefficients, bounds: Ints, limit_ns: int) -> Bo
     """`within`, by a cheap test of rows that `Counted` does not settle."""
     found: Bools = bounds <= limit_ns
     loose = np.flatnonzero(found & ~_counted(coefficients))
-    some = coefficients.take(loose)
-    found[loose] = _holds_all(some, _slowest(some, bounds[loose], limit_ns))
+    if len(loose):
+        some = coefficients.take(loose)
+        found[loose] = _holds_all(some, _slowest(some, bounds[loose], limit_ns))
     return found
 
 
