@@ -30,16 +30,16 @@ def can_fit(coefficients: Coefficients, rows: Ints | None = None) -> Bools:
 
     Recomputing and offloading all that may be, stages and hosts hold all layers.
     """
-    counted = _counted(coefficients)
-    rows = np.arange(len(counted)) if rows is None else rows
-    if not len(rows):
-        return np.zeros(0, dtype=np.bool_)
-    counted = counted[rows]
-    found = np.zeros(len(rows), dtype=np.bool_)
-    found[counted] = keeps(coefficients, rows[counted], NEVER)
-    loose = rows[~counted]
-    found[~counted] = _holds_all(coefficients.take(loose), np.full(len(loose), NEVER, dtype=np.int64))
-    return found & host_can_hold(coefficients, rows)
+    rows = np.arange(len(coefficients.strategies)) if rows is None else rows
+    found = host_can_hold(coefficients, rows)
+    alike = _counted(coefficients)[rows]
+    counted, loose = np.flatnonzero(found & alike), np.flatnonzero(found & ~alike)
+    if len(counted):
+        found[counted] = keeps(coefficients, rows[counted], NEVER)
+    if len(loose):
+        most = np.full(len(loose), NEVER, dtype=np.int64)
+        found[loose] = _holds_all(coefficients.take(rows[loose]), most)
+    return found
 
 
 def within(coefficients: Coefficients, bounds: Ints, limit_ns: int) -> Bools:

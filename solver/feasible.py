@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 
 import numpy as np
 
@@ -28,30 +29,69 @@ SECONDS = 0.2
 FIRST, LATER = 64, 2048
 """Rows priced at once: those that promise most first, then the rest."""
 
+KEPT = 2**16
+"""Rows whose coefficients are kept for a next question, at most."""
 
-def feasible(request: Request) -> bool | None:
+
+class Rows:
+    """Rows of a request not proved too large, in parts, leanest first.
+
+    For questions too that differ from it in tighter limits of memory alone: what they do to such rows is
+    told of the same coefficients.
+    """
+
+    def __init__(self, request: Request) -> None:
+        self.request = padded(request)
+        deadline = request.limits.max_step_seconds
+        self.limit_ns = NEVER - 1 if deadline is None else int(deadline * 1e9)
+        self._kept: list[Coefficients] = []
+
+    @cached_property
+    def _parts(self) -> tuple[Strategies, list[Ints]]:
+        strategies = _allowed(self.request, self.limit_ns)
+        return strategies, list(_batches(_leanest_first(strategies)))
+
+    def __iter__(self) -> Iterator[Coefficients]:
+        strategies, parts = self._parts
+        for index, some in enumerate(parts):
+            refuse_stopped()
+            if index < len(self._kept):
+                yield self._kept[index]
+                continue
+            part = Coefficients(self.request, strategies.take(some))
+            fits = np.flatnonzero(can_fit(part))
+            _ = (part.tail, part.ends) if len(fits) else None  # what plans of all rows that fit ask for
+            part = part.take(fits)
+            if index == len(self._kept) and sum(len(one.strategies) for one in self._kept) < KEPT:
+                self._kept.append(part)
+            yield part
+
+
+def feasible(request: Request, known: Rows | None = None) -> bool | None:
     """Whether some plan keeps every limit of `request`; None where `SECONDS` did not settle it.
+
+    `known` are the rows of a request that differs in looser limits of memory alone.
 
     Even plans are tried first, rows that need least memory before others; what the bounds leave open is
     settled stage by stage by CP-SAT without an objective. Raises `InputError` for a rule outside the
     grammar.
     """
-    request = padded(request)
-    deadline = request.limits.max_step_seconds
-    limit = NEVER - 1 if deadline is None else int(deadline * 1e9)
-    strategies = _allowed(request, limit)
+    rows = known or Rows(request)
+    request, limit = padded(request), rows.limit_ns
     open_rows: list[tuple[Coefficients, int]] = []
-    for some in _batches(_leanest_first(strategies)):
-        refuse_stopped()
-        part = Coefficients(request, strategies.take(some))
+    for part in rows:
+        if known is not None:
+            part = part.under(request)
+            part = part.take(np.flatnonzero(can_fit(part)))
         if on_stages(request):
             part = part.take(may_keep(part))
-        fits = can_fit(part)
-        if deadline is not None:
-            fits &= within(part, time_bound(part), limit)
-        if not on_stages(request) and (np.where(fits, uniform(part), NEVER) <= limit).any():
+        if limit < NEVER - 1:
+            part = part.take(within(part, time_bound(part), limit))
+        if not len(part.strategies):
+            continue
+        if not on_stages(request) and (uniform(part) <= limit).any():
             return True
-        open_rows += [(part, int(row)) for row in np.flatnonzero(fits)]
+        open_rows += [(part, row) for row in range(len(part.strategies))]
     return _settled(open_rows, limit)
 
 

@@ -6,7 +6,7 @@ from ..models import Strategy
 from ..plans import Request
 from ..plans.report import price
 from .alternatives import best
-from .feasible import feasible
+from .feasible import Rows, feasible
 
 STEP_BYTES = 2**30 // 20
 """How near the least is looked for, bytes: what one decimal of a GiB shows."""
@@ -21,10 +21,10 @@ def least_host(request: Request) -> tuple[Strategy, int] | None:
     found = best(request, {})
     if found is None:
         return None
-    low, high = 0, _host_bytes(request, found.strategy)
+    rows, low, high = Rows(request), 0, _host_bytes(request, found.strategy)
     while high - low > STEP_BYTES:
         middle = (low + high) // 2
-        if feasible(_limited(request, middle)):
+        if feasible(_limited(request, middle), rows):
             high = middle
         else:
             low = middle
