@@ -11,13 +11,13 @@ from ..inputs.data import data
 from ..inputs.listed import Entries, Listed
 from ..inputs.record import dataclass
 from ..models.mixers import Attention, Mixing
+from ..models.modules import latent, lone_norms
 from ..models.training import Module
 from ..models.transformer import Block
 from .columns import Floats, distinct
 from .experts import gate_bytes, routed_bytes
 from .layout import Layout
 from .products import memory_rate
-from .recomputed import latent, lone_norms
 from .stacks import of_stacks
 
 _JOINED = 8.0

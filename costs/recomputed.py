@@ -16,16 +16,6 @@ from ..models.training import Module
 from ..models.transformer import Block
 
 
-def latent(block: Block) -> bool:
-    """Whether keys and values of a layer are made from latents."""
-    return any(mixer.kv_rank for mixer in block.mixers)
-
-
-def lone_norms(block: Block) -> tuple[bool, bool]:
-    """Whether the norm before the mixer, and that before the feed-forward, is a kernel of its own."""
-    return latent(block), bool(block.feed_forward.experts)
-
-
 def fed_widths(
     each: float, inner: float, block: Block, modules: Collection[Module]
 ) -> tuple[float, float, float]:

@@ -8,13 +8,13 @@ from __future__ import annotations
 import numpy as np
 
 from ..inputs.record import dataclass
+from ..models.modules import latent
 from ..models.stack import stacks
 from ..models.transformer import Block
 from .columns import Floats
 from .layout import Layout
 from .once import once
 from .products import mixer_products
-from .recomputed import latent
 from .saved_sets import saved_sets
 from .stacks import by_stack
 

@@ -11,11 +11,12 @@ from ..inputs.data import data
 from ..inputs.listed import Entries, Listed
 from ..inputs.record import dataclass
 from ..models.mixers import Mixing
+from ..models.modules import latent, lone_norms
 from ..models.training import Module
 from ..models.transformer import Block
 from .law import law
 from .needed import ALL_NEEDED, Needed
-from .recomputed import fed_widths, latent, lone_norms
+from .recomputed import fed_widths
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -101,6 +101,8 @@ class Stack(Listed):
     each expert is a module that the model's code calls in turn (Transformers before 5)."""
     attention_bits: Literal[8, 16] = 16
     """Operands of the attention core: 8 where a recipe says ``fp8_dot_product_attention``."""
+    scaling: Literal["delayed", "tensorwise"] = "tensorwise"
+    """By which values 8-bit operands are scaled: of earlier steps, or their own (Megatron's --fp8-recipe)."""
     balanced: bool = False
     """Whether the router is forced to balance, as benchmarks do."""
     activation_copies: Literal["beside", "blocking"] = "blocking"

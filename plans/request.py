@@ -16,6 +16,7 @@ from ..inputs.kinds import refuse_no_mapping
 from ..inputs.origin import as_input_error, origin_of, placed
 from ..models import Training, Transformer
 from ..models.adapters import check_targets
+from ..models.modules import check_modules
 from .choose import Choose
 from .cluster_table import DESCRIBED, cluster_of, with_gpus
 from .limits import Limits, Objective
@@ -65,6 +66,7 @@ class Request(Frozen):
     def _targeted(self) -> Self:
         if self.training.way.adapts:
             check_targets(self.model, self.training.lora_targets)
+        check_modules(self.model, self.training.recompute_modules, self.origin("training.recompute_modules"))
         return self
 
     @model_validator(mode="after")

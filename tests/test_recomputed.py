@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from megatron_by_hand import argv, parsed, stages
@@ -20,6 +20,7 @@ from shardwise.launch.documents import documents
 from shardwise.launch.read import read_config
 from shardwise.models import Strategy, Training, Transformer
 from shardwise.models.backend import backend
+from shardwise.models.modules import held_modules
 from shardwise.models.training import Module
 from shardwise.plans import Plan, Request
 from shardwise.plans.report import price as price_of
@@ -190,18 +191,52 @@ def test_megatron_recomputes_the_core_where_no_module_is_named(tmp_path: Path) -
     assert read_config(files, made.request).request == made.request
 
 
-@pytest.mark.parametrize(
-    ("modules", "stack", "word"),
-    [("mla_up_proj", "megatron-core-2025", "no layer"), ("layernorm", "nemo-2024", "delayed")],
-)
-def test_what_megatron_stops_at_is_not_written(modules: str, stack: str, word: str) -> None:
-    """Latent projections of other attention, and norms under delayed scaling."""
-    part = stages(1, 4, recompute_selective_layers=4)
-    knobs = {"software_stack": stack, "precision": "fp8"}
-    made = plan(megatron(1, 8, stages=part, **knobs), recompute_modules=(modules,))
+def test_norms_under_delayed_scaling_are_not_written() -> None:
+    """Megatron Core refuses them; every release of a stack of those years scales by earlier steps."""
+    part = stages(2, 16, recompute_selective_layers=16)
+    for stack in ("nemo-2024", "nemo-2024-step"):
+        knobs = {"software_stack": stack, "precision": "fp8", "expert_parallel": 8}
+        strategy = megatron(1, 16, stages=part, gradient_accumulation_steps=4, **knobs)
+        made = plan(strategy, model=Transformer.preset("mixtral-8x7b"), recompute_modules=("layernorm",))
 
-    with pytest.raises(InputError, match=word):
-        emit(made, "megatron")
+        with pytest.raises(InputError, match="delayed"):
+            emit(made, "megatron")
+
+
+@pytest.mark.parametrize(
+    ("model", "module", "words", "legal"),
+    [
+        ("llama-3.1-8b", "moe_act", "has routed experts", ["core_attn", "mlp"]),
+        ("llama-3.1-8b", "mla_up_proj", "has latent attention", ["core_attn", "mlp"]),
+        ("llama-3.1-8b", "layernorm", "kernel of its own", ["core_attn", "mlp"]),
+        ("mixtral-8x7b", "mlp", "has a dense feed-forward", ["core_attn", "layernorm", "moe_act", "moe"]),
+        ("mixtral-8x7b", "shared_experts", "has shared", ["core_attn", "layernorm", "moe_act", "moe"]),
+    ],
+)
+def test_a_module_that_the_model_lacks_is_refused(
+    model: str, module: Module, words: str, legal: list[str]
+) -> None:
+    """It would run nothing again: the message says what the model lacks and which modules it has."""
+    with pytest.raises(InputError, match=words) as told:
+        Request(
+            model=model,
+            cluster=Cluster.preset("dgx-h100", nodes=1),
+            training=Training(global_batch_size=32, sequence_length=8192, recompute_modules=(module,)),
+        )
+    assert (told.value.field, list(told.value.legal)) == ("training.recompute_modules", legal)
+
+
+def test_every_module_that_a_model_holds_frees_bytes() -> None:
+    """What a request may name is what the ledger frees something for, on every model of the catalogue."""
+    for name in ("llama-3.1-8b", "mixtral-8x7b", "deepseek-v3", "qwen3-30b-a3b"):
+        model = Transformer.preset(name)
+        for module in get_args(Module):
+            each = [
+                sum(saved_bytes(block, model.hidden_size, "eager", 1))
+                - sum(saved_bytes(block, model.hidden_size, "eager", 1, modules=(module,)))
+                for block in model.kinds
+            ]
+            assert (max(each) > 0) == (module in held_modules(model)), (name, module)
 
 
 def test_a_request_may_name_them() -> None:

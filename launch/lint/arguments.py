@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ...inputs import nearest
+from ..bundle import Bundle
 from ..documents import Document
 from ..documents.script import spoken
 from .finding import Finding, at
@@ -13,7 +15,7 @@ OFF = ("false", "0", "no", "off", "none")
 """Words by which people mean that a switch is off."""
 
 
-def wrong_values(document: Document) -> Iterator[Finding]:
+def wrong_values(bundle: Bundle, document: Document) -> Iterator[Finding]:
     """Findings on the arguments of a script whose words are not of the kind that the parser takes."""
     known = facts("megatron")
     for name, said in document.values["arguments"].items():
@@ -25,6 +27,23 @@ def wrong_values(document: Document) -> Iterator[Finding]:
         elif name in known["valued"] and not said:
             message = f"{_flag(name)} needs a value: argparse stops there"
             yield at(document, f"arguments.{name}", "wrong-type", message, f"{_flag(name)} with its value")
+        if name in known["words"]:
+            yield from _words(bundle, document, name, values)
+
+
+def _words(bundle: Bundle, document: Document, name: str, values: Sequence[str]) -> Iterator[Finding]:
+    """Words of an argument that has its own: one that is none, and one that lacks what it runs on."""
+    known, flag = facts("megatron"), _flag(name)
+    words, needs = known["words"][name], known["words_need"].get(name, {})
+    for word in values:
+        path = f"arguments.{name}"
+        if word not in words:
+            mend = f"{flag} {' | '.join(nearest(word, words))}"
+            yield at(document, path, "unknown-word", f"{flag} knows no {word[:40]}", mend)
+        elif word in needs and bundle.argument(needs[word]) is None:
+            other = _flag(needs[word])
+            message = f"{flag} {word} needs {other}"
+            yield at(document, path, "word-without-module", message, f"{other}, or without {word}")
 
 
 def _switch(document: Document, name: str, values: Sequence[str]) -> Iterator[Finding]:

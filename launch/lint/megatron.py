@@ -41,7 +41,7 @@ def findings(bundle: Bundle, document: Document) -> Iterator[Finding]:
     if document.kind != "script":
         return
     yield from _names(document)
-    yield from wrong_values(document)
+    yield from wrong_values(bundle, document)
     yield from _alone(bundle, document)
     yield from _divided(bundle, document)
     yield from _eight_bits(bundle, document)

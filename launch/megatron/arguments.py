@@ -6,6 +6,7 @@ from itertools import groupby
 
 from ...models.chunks import in_order
 from ...models.mixers import Attention
+from ...models.stack import stack
 from ...models.strategy import Strategy
 from ...models.training import Training
 from ...models.transformer import FeedForward, Transformer
@@ -13,7 +14,6 @@ from ...plans.plan import Plan
 from .constants import latent_args, number_args, router_args
 from .families import known
 from .layout import layout, uneven
-from .limits import DELAYED
 from .model_schema import AttentionArgs, ExpertArgs, ModelArgs
 from .recompute import all_whole, recomputed_modules, whole_layers
 from .schema import Exchange, MemoryArgs, ParallelArgs, PrecisionArgs
@@ -194,7 +194,7 @@ def precision_args(plan: Plan) -> PrecisionArgs:
     """Types of weights, products and gradients."""
     strategy = plan.strategy
     word, half = strategy.precision, strategy.precision in ("bf16", "fp8", "mxfp8")
-    recipe = "delayed" if strategy.software_stack in DELAYED else "tensorwise"
+    recipe = stack(strategy.software_stack).scaling
     eight = {"fp8": ("hybrid", recipe), "mxfp8": ("e4m3", "mxfp8")}.get(word, (None, None))
     short = half and strategy.gradient_dtype == "bf16"
     return PrecisionArgs.model_validate(

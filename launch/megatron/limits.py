@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ...models.chunks import in_order, sizes_of
 from ...models.divisors import divisors
+from ...models.stack import stack
 from ...models.strategy import Strategy
 from ...models.training import Module
 from ...models.transformer import Transformer
@@ -16,8 +17,6 @@ from .model_limits import model_objections
 from .recompute import whole_layers
 
 LOSSES = {"megatron"}
-DELAYED = {"megatron-2022", "nemo-2024"}
-"""Stacks of the years before Transformer Engine scaled by the tensor at hand."""
 
 
 def objections(strategy: Strategy, model: Transformer) -> Iterator[Objection]:
@@ -47,31 +46,19 @@ def training_objections(plan: Plan) -> Iterator[Objection]:
         reason = f"the model has {model.positions} learned positions"
         yield Objection("training.sequence_length", length, reason)
     if strategy.recompute == "selective":
-        yield from _modules(strategy, training.recompute_modules, model)
+        yield from _modules(strategy, training.recompute_modules)
     ring = 2 * strategy.context_parallel
     if ring > 2 and length % ring:
         reason = f"no multiple of 2 * context_parallel, {ring}"
         yield Objection("training.sequence_length", length, reason)
 
 
-def _modules(strategy: Strategy, named: tuple[Module, ...], model: Transformer) -> Iterator[Objection]:
-    """Modules to recompute that no layer has, or not in this precision."""
-    forwards = [kind.feed_forward for kind in model.kinds]
-    routed = any(forward.experts for forward in forwards)
-    there = {
-        "mla_up_proj": any(mixer.kv_rank for kind in model.kinds for mixer in kind.mixers),
-        "moe": routed,
-        "moe_act": routed,
-        "shared_experts": any(forward.experts and forward.shared_width for forward in forwards),
-    }
+def _modules(strategy: Strategy, named: tuple[Module, ...]) -> Iterator[Objection]:
+    """Modules to recompute that do not go with this precision."""
+    if strategy.precision != "fp8" or stack(strategy.software_stack).scaling != "delayed":
+        return
     for name in named:
-        if not there.get(name, True):
-            yield Objection("training.recompute_modules", name, "no layer of the model has it")
-        if (
-            name in ("moe_act", "layernorm")
-            and strategy.precision == "fp8"
-            and strategy.software_stack in DELAYED
-        ):
+        if name in ("moe_act", "layernorm"):
             reason = "delayed scaling of 8-bit products goes with neither moe_act nor layernorm"
             yield Objection("training.recompute_modules", name, reason)
 

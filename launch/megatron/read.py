@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any, get_args
 
+from ...models.modules import LACKED, held_modules
 from ...models.training import Module, Training
 from ...models.transformer import Transformer
 from ..bundle import Bundle, whole
@@ -17,7 +18,10 @@ UNPRICED = {
     "use_torch_fsdp2": "FSDP2 inside Megatron-LM is not priced; --use-distributed-optimizer is",
     "use_custom_fsdp": "Megatron FSDP is not priced; --use-distributed-optimizer is",
     "fp4_format": "4-bit products are not priced under Megatron-LM",
-    "cpu_offloading": "offload of activations is not priced",
+    "cpu_offloading": (
+        "moves to the host what whole layers keep, beside no recompute and no pipeline; priced are inputs of "
+        "recomputed layers there, under FSDP (training.offload_activations), and --optimizer-cpu-offload"
+    ),
     "hybrid_context_parallel": "hybrid context parallel is not priced",
 }
 """Switches the ledger has no price for."""
@@ -39,6 +43,10 @@ KEYS = {
     "gradient_accumulation_steps": "global_batch_size",
 }
 """Fields of a strategy by the argument that states them."""
+
+
+STOPPED: tuple[Module, ...] = ("moe_act", "mla_up_proj")
+"""Modules that Megatron Core refuses where no layer has them (transformer_config.py)."""
 
 
 def fields(bundle: Bundle, model: Transformer, cards: int) -> dict[str, Any]:
@@ -161,7 +169,8 @@ def _same_model(args: Arguments, model: Transformer) -> None:
 def job_fields(bundle: Bundle, model: Transformer, training: Training) -> dict[str, Any]:
     """Fields of the job that the arguments state and `training` leaves to the software.
 
-    Modules that partial recomputation runs again: `core_attn` where none are named.
+    Modules that partial recomputation runs again: `core_attn` where none are named. One that no layer has
+    changes nothing, unless Megatron-LM stops there.
     """
     args = Arguments(bundle)
     partly = args.word("recompute_granularity") == "selective" or args.switch("recompute_activations")
@@ -171,6 +180,13 @@ def job_fields(bundle: Bundle, model: Transformer, training: Training) -> dict[s
     known = get_args(Module)
     if strange := [word for word in said if word not in known]:
         raise args.wrong("recompute_modules", f"{strange[0]} is not priced", known)
+    held = held_modules(model)
+    if stopped := [word for word in STOPPED if word in said and word not in held]:
+        reason = f"{stopped[0]}: no layer has {LACKED[stopped[0]]}, and Megatron-LM stops there"
+        raise args.wrong("recompute_modules", reason, held)
+    said = [word for word in said if word in held]
+    if set(said) == set(priced):
+        return {}
     if training.recompute_modules:
         name = "recompute_modules" if args.given("recompute_modules") else "recompute_granularity"
         reason = f"runs {','.join(said)} again, the request {','.join(priced)}"
