@@ -51,9 +51,12 @@ def _found(name: str) -> list[FieldText | TermText]:
     fields that may have it as their value."""
     from ..costs.glossary import term_names, term_text
     from ..inputs import InputError, nearest
-    from ..plans.answer_words import answer_word, answer_words
+    from ..plans.answer_words import answer_key, answer_keys, answer_word, answer_words
     from ..plans.fields import field_elsewhere, field_text, fields_taking, near_fields
 
+    if not name.strip():
+        reason = "is empty: give a field, a term or a word that is printed, or nothing for all of them"
+        raise InputError("name", repr(name), "argument", reason, legal=["micro_batch_size", "zero2.weights"])
     found: list[FieldText | TermText] = []
     plain = name.strip().lower().removeprefix("no ").replace(" ", "_").replace("-", "_")
     for known in (field_text, term_text):
@@ -70,13 +73,16 @@ def _found(name: str) -> list[FieldText | TermText]:
     if not found and elsewhere is not None:
         found.append(field_text(elsewhere))
     found = found or [field_text(field) for field in fields_taking(name)]
+    key = answer_key(name)
+    if not found and key is not None:
+        found = [key]
     if found:
         return found
     knob, _, value = name.strip().rpartition(" ")
     if knob and value.replace(",", "").isdigit():  # as a layout shows it: tp 8
         return _found(knob)
-    legal = nearest(name, [*near_fields(name), *term_names(), *answer_words()], 5)
-    reason = "is no field of a request, no term of the ledger and no word that is printed"
+    legal = nearest(name, [*near_fields(name), *term_names(), *answer_words(), *answer_keys()], 5)
+    reason = "is no field of a request, no term of the ledger and no word of an answer"
     raise InputError("name", name, "argument", reason, legal=legal)
 
 

@@ -14,6 +14,9 @@ COMPUTED = "computed, never set"
 """What stands for the default of a word that no request sets."""
 
 
+SCHEMAS = "the JSON schemas of answers, docs/schemas"
+
+
 @cache
 def _texts() -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = data(__package__, "answer_words.json")["words"]
@@ -47,6 +50,25 @@ def answer_word(key: str) -> FieldText | None:
     if name == "pipeline_schedule":
         entry["values"] = tuple(_told(known) for known in schedules().values())
     return FieldText(**{"field": name, "default": COMPUTED, **entry})
+
+
+@cache
+def answer_keys() -> dict[str, dict[str, str]]:
+    """Unit and meaning of keys of an answer's JSON that no screen prints."""
+    found: dict[str, dict[str, str]] = data(__package__, "answer_keys.json")["keys"]
+    return found
+
+
+def answer_key(key: str) -> FieldText | None:
+    """The text of a key of an answer's JSON, by its last word; None for another.
+
+    >>> answer_key("stages.chunk_layers").unit
+    'layers'
+    """
+    name = key.strip().rpartition(".")[2]
+    if name not in answer_keys():
+        return None
+    return FieldText(field=name, default=COMPUTED, source=SCHEMAS, **answer_keys()[name])
 
 
 def _prints(name: str, shown: str) -> bool:

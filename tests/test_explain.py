@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from shardwise.cli import main, tables
+from shardwise.cli.schema import ALL
 from shardwise.costs.glossary import term_names, term_text
 from shardwise.inputs import InputError
 from shardwise.plans.answer_words import answer_word, spellings
 from shardwise.plans.fields import field_text
+from shardwise.plans.schema import schema_of
 from shardwise.plans.settings import FIELDS
 
 
@@ -222,3 +225,72 @@ def test_words_are_explained_as_screens_show_them(
     """A knob with its value, a value with its blanks, a paper's short word, words of proofs and refusals."""
     assert main(["explain", shown, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["field"] == field
+
+
+def keys_of(schema: dict[str, Any]) -> set[str]:
+    """Names of the fields of every object in a schema."""
+    objects = [schema, *schema.get("$defs", {}).values()]
+    return {name for each in objects for name in each.get("properties", {})}
+
+
+def keys_in(answer: Any) -> Iterator[str]:
+    """Keys of every object in an answer."""
+    if isinstance(answer, list):
+        for each in answer:
+            yield from keys_in(each)
+    elif isinstance(answer, dict):
+        for key, value in answer.items():
+            yield key
+            yield from keys_in(value)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_key_of_an_answer_can_be_asked_for(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever the schema of an answer can hold, `explain` knows: a field, a term, a word or a key."""
+    unknown = {key for key in keys_of(schema_of(ALL[name])) if main(["explain", key]) != 0}
+    capsys.readouterr()
+
+    assert ", ".join(sorted(unknown)) == ""
+
+
+def test_every_key_that_answers_do_hold_can_be_asked_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Keys of tables too, such as the terms of a time; names of machines and of other tools' keys apart."""
+    monkeypatch.chdir(tmp_path)
+    held: set[str] = set()
+    commands: Sequence[Sequence[str]] = (
+        ("plan", *MODEL, "-o", "plan.json"),
+        ("plan", *MODEL, "--nodes", "2", "--set", "backend=megatron", "--set", "offload_optimizer=cpu"),
+        ("check", *MODEL, "--plan", "plan.json"),
+        ("why", "plan.json", "micro_batch_size=1"),
+        ("compare", *MODEL, "--vary", "nodes=1,2"),
+        ("curve", *MODEL, "--gpus", "2..4"),
+        ("plan", "mixtral-8x7b", "--cluster", "dgx-h100", "--gpus", "1", *JOB),
+        ("plan", *MODEL, "--set", "zero_stage=9"),
+        ("ledger", "30e9", "--gpus", "8"),
+        ("show", "model", "qwen3-30b-a3b"),
+        ("show", "cluster", "dgx-h100"),
+    )
+    for command in commands:
+        main([*command, "--json"])
+        held.update(keys_in(json.loads(capsys.readouterr().out or Path("plan.json").read_text("utf-8"))))
+    unknown = {
+        key
+        for key in held
+        if "." not in key and not key.isupper() and main(["explain", key]) != 0 and key not in TOOLS
+    }
+    capsys.readouterr()
+
+    assert ", ".join(sorted(unknown)) == ""
+
+
+TOOLS = {"shardwise", "ortools", "numpy", "pydantic", "attention_bias", "hidden_act", "initializer_range"}
+"""Keys under `versions`, and those of a model's own file."""
+
+
+def test_an_empty_name_is_no_name(capsys: pytest.CaptureFixture[str]) -> None:
+    """It explains nothing by chance."""
+    for name in ("", "  "):
+        assert main(["explain", name]) == 2
+        assert "is empty" in capsys.readouterr().err
