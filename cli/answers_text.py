@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ..inputs.quantity import gib, gibs
 from ..plans import Compare, Curve, Why
-from ..plans.quantity import gib, gibs
 from ..plans.row import BreakEven, Point
 from .tables import items, paragraph, table
 from .words import knobs, seconds

@@ -94,9 +94,19 @@ def _products(texts: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
             legal = ["nodes=2,4,8"]
             raise InputError("--vary", text, "--vary", "must be written key=a,b,c", legal=legal)
         field = field_of(key.strip(), "--vary")
-        axes.append([(key.strip(), field, value, value_of(value, field)) for value in _apart(values)])
+        apart = (
+            _apart(values) if field.startswith("choose.") else [v for t in _apart(values) for v in _span(t)]
+        )
+        axes.append([(key.strip(), field, value, value_of(value, field)) for value in apart])
     for picks in product(*axes) if axes else ():
         yield ", ".join(f"{key}={text}" for key, _, text, _ in picks), {f: v for _, f, _, v in picks}
+
+
+def _span(text: str) -> list[str]:
+    """The numbers of a span ``1..8`` (doubling) or ``8..64:8``; any other text as it stands."""
+    from .curve import counts_of, is_span
+
+    return [str(number) for number in counts_of(text, "--vary")] if is_span(text) else [text]
 
 
 def _apart(text: str) -> list[str]:

@@ -52,8 +52,13 @@ def curve(
     return OK if any(row.strategy for row in found.rows) else NO
 
 
-def counts_of(text: str) -> list[int]:
-    """The numbers of cards in `text`: a list, a range by doubling, or a range by steps.
+def is_span(text: str) -> bool:
+    """Whether `text` is a range of counts."""
+    return _RANGE.fullmatch(text.strip()) is not None
+
+
+def counts_of(text: str, flag: str = "--gpus") -> list[int]:
+    """The numbers in `text`, of `flag`: a list, a range by doubling, or a range by steps.
 
     >>> counts_of("8..50"), counts_of("8..32:8"), counts_of("16,8")
     ([8, 16, 32], [8, 16, 24, 32], [16, 8])
@@ -73,5 +78,5 @@ def counts_of(text: str) -> list[int]:
         numbers = numbers if len(numbers) == len(parts) else []
     if not numbers or min(numbers) < 1 or len(numbers) > MOST_COUNTS:
         reason = f"must be counts, at most {MOST_COUNTS}: a list or a range"
-        raise InputError("gpus", text, "--gpus", reason, legal=["8,16,32", "8..512", "8..64:8"])
+        raise InputError(flag.removeprefix("--"), text, flag, reason, legal=["8,16,32", "8..512", "8..64:8"])
     return numbers

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable
 from typing import get_args
 
 from ..hardware.catalogue import gpu, gpu_names, node, node_names
+from ..inputs.quantity import gibs
 from ..models import Transformer, count, model_names
 from ..models.backend import backend
 from ..models.optimizer import moment_bytes
 from ..models.stack import stack, stack_names
 from ..models.strategy import BACKENDS
 from ..models.training import Optimizer
-from ..plans.quantity import gibs
 from .cards import Listed, Listing
 
 Facts = dict[str, str | int | float | None]

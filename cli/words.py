@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ..inputs.quantity import gib, gibs
 from ..models import Strategy, Training, Transformer
 from ..models.backend import usually_overlapped
 from ..models.schedule import usual_schedule
 from ..models.work import parameters
 from ..plans import MemoryReport, Request
-from ..plans.quantity import gib, gibs
 
 SHORT = {
     "tensor_parallel": "tp",

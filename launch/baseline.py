@@ -5,10 +5,10 @@ from __future__ import annotations
 from math import gcd
 
 from ..inputs import InputError
+from ..inputs.quantity import gib, gibs
 from ..inputs.release import ledger as ledger_now
 from ..models.strategy import Strategy
 from ..plans.plan import Plan
-from ..plans.quantity import gib, gibs
 from ..plans.report import (
     bucket_report,
     cost_report,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
+from ..inputs.quantity import gib, gibs
 from ..models.backend import usually_overlapped
 from ..models.chunks import in_order, uneven_chunks
 from ..models.strategy import Strategy
 from ..models.work import parameters
 from ..plans.plan import Plan
-from ..plans.quantity import gib, gibs
 from .label import label
 from .notes import MEANING, notes
 from .releases import tested_with

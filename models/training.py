@@ -7,6 +7,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from ..inputs import Frozen, InputError
+from ..inputs.quantity import count_of
 from .transformer import Transformer
 from .way import Way, known_way, way_of
 
@@ -70,6 +71,12 @@ class Training(Frozen):
     @classmethod
     def _written(cls, value: Any) -> Any:
         return way_of(value).written
+
+    @field_validator("total_tokens", mode="before")
+    @classmethod
+    def _counted(cls, value: Any) -> Any:
+        """A number, or text as ``1T``."""
+        return None if value is None else count_of(value, "training.total_tokens", "training")
 
     @field_validator("lora_targets", "frozen", "recompute_modules", mode="before")
     @classmethod

@@ -5,7 +5,6 @@
 | `request`, `choose`, `limits` | the question and what it leaves open |
 | `read`, `raw`, `lines`, `settings`, `question` | reading it from files, `--set` and flags |
 | `table`, `cluster_table`, `training_table`, `model_name` | its tables, made into nouns |
-| `quantity` | amounts with units |
 | `plan`, `peak`, `step`, `beside` | a plan: its proof, its memory, its seconds, what stands beside it |
 | `no_plan`, `check`, `row` | other answers: none fits, a judgement, rows of `compare` and `curve`, `why` |
 | `complete`, `follows` | strategies as people write them; words that follow from their choices |
@@ -19,6 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..inputs.origin import as_input_error
+from ..inputs.quantity import bytes_of, count_of
 from ..inputs.rooms import rooms
 from .beside import Alternative, Notice, Offer, Rung
 from .choose import Choose
@@ -28,7 +28,6 @@ from .no_plan import Conflict, Cure, NoPlan, Outcome, OutOfTime
 from .padding import padded_request
 from .peak import BytesPerParameter, MemoryReport, PeakUncertainty, StageMemory, Verdict
 from .plan import SCHEMA_VERSION, Buckets, Plan, Proof
-from .quantity import bytes_of, count_of
 from .question import Question
 from .read import Asked, read_asked, read_question, read_request
 from .request import Request

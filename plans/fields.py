@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel
 
+from ..costs.eight_bits import alike
 from ..inputs import Frozen, InputError, nearest
 from ..inputs.data import data
 from ..models import Training
@@ -59,6 +60,8 @@ def field_text(key: str) -> FieldText:
     field = field_of(key, "argument")
     entry = dict(_texts()[field])
     entry.setdefault("default", _default(field))
+    if field == "choose.precision":
+        entry["meaning"] = f"{entry['meaning']}; {alike()}"
     name = field.rpartition(".")[2]
     values = WORDS.get(name, ()) if field.startswith("choose.") else _words(field)
     return FieldText.model_validate({"field": field, "values": values, **entry})

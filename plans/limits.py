@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 
 from ..inputs import Frozen
-from .quantity import bytes_of
+from ..inputs.quantity import bytes_of
 
 TierName = Literal["island", "node", "leaf", "spine"]
 

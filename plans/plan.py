@@ -7,10 +7,10 @@ from typing import Literal
 from pydantic import Field
 
 from ..inputs import Frozen
+from ..inputs.quantity import gib
 from ..models.strategy import Strategy
 from .beside import Alternatives, Ladder, Notice, Offers
 from .peak import MemoryReport
-from .quantity import gib
 from .request import Request
 from .step import Cost, TimeReport, Traffic
 

@@ -14,6 +14,7 @@ from ..hardware import Cluster
 from ..inputs import Frozen, InputError, nearest
 from ..inputs.kinds import refuse_no_mapping
 from ..inputs.origin import as_input_error, origin_of, placed
+from ..inputs.quantity import bytes_of
 from ..models import Training, Transformer
 from ..models.adapters import check_targets
 from ..models.modules import check_modules
@@ -21,7 +22,7 @@ from .choose import Choose
 from .cluster_table import DESCRIBED, cluster_of, with_gpus
 from .limits import Limits, Objective
 from .model_name import transformer_of
-from .training_table import training_of
+from .training_table import TRAINING_KEYS, training_of
 
 ARGUMENT = "argument"
 """Origin of a value handed to `Request` in Python."""
@@ -216,19 +217,30 @@ def _inner(old: BaseModel, path: str, value: Any, root: str) -> BaseModel:
         legal = [f"{root}.{word}" for word in nearest(name, known)]
         raise InputError(f"{root}.{path}", value, "change", "is not known", legal=legal, code="unknown-field")
     inner = _inner(getattr(old, name), rest, value, f"{root}.{name}") if rest else value
+    if not rest and isinstance(value, str) and name.endswith("_bytes"):
+        inner = bytes_of(value, f"{root}.{path}", "change")
     try:
         return type(old).model_validate({**{n: getattr(old, n) for n in known}, name: inner})
     except ValidationError as error:
         raise as_input_error(error, {}, root, type(old)) from None
 
 
+def _displacing(fields: dict[str, Any], key: str, value: Any) -> dict[str, Any]:
+    """The fields of a job with one set; a batch in tokens takes the place of one in sequences."""
+    if key == "global_batch_tokens":
+        fields.pop("global_batch_size")
+    return {**fields, key: value}
+
+
 def _other_part(parts: Mapping[str, Any], table: str, key: str, value: Any) -> BaseModel:
     kind = _PARTS.get(table)
-    if kind is None or key not in kind.model_fields:
+    if kind is None or key not in (TRAINING_KEYS if table == "training" else kind.model_fields):
         known = [f"{name}.{field}" for name, part in _PARTS.items() for field in part.model_fields]
         field = f"{table}.{key}" if key else table
         legal = nearest(field, known)
         raise InputError(field, value, "change", "is not known", legal=legal, code="unknown-field")
+    if table == "training":
+        return training_of(_displacing(dict(parts[table]), key, value))
     try:
         return kind.model_validate({**dict(parts[table]), key: value})
     except ValidationError as error:

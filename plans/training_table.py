@@ -11,7 +11,6 @@ from ..inputs import InputError
 from ..inputs.origin import as_input_error
 from ..models import Training, Transformer
 from .model_name import transformer_of
-from .quantity import count_of
 from .table import known, whole
 
 TRAINING_KEYS = ("global_batch_tokens", *Training.model_fields)
@@ -33,8 +32,6 @@ def training_of(table: Mapping[str, Any]) -> Training:
     reference = fields.get("reference_model")
     if isinstance(reference, str) and reference != "self":
         fields["reference_model"] = _reference(reference)
-    if fields.get("total_tokens") is not None:
-        fields["total_tokens"] = count_of(fields["total_tokens"], "training.total_tokens", "training")
     try:
         return Training.model_validate(_plain(fields), strict=True)
     except ValidationError as error:

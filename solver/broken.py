@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..costs import Ledger
+from ..inputs.quantity import gib, gibs
 from ..models import Strategy, Transformer, count
 from ..models.backend import backend
 from ..models.overlap import knob
 from ..plans import Request
 from ..plans.message import Diagnosis, OutOfMemory, Relief
-from ..plans.quantity import gib, gibs
 from ..plans.report import host_verdict, price, seconds, verdict
 from .laid import laid_out
 from .legal import breaches

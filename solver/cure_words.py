@@ -6,9 +6,9 @@ import json
 from math import ceil
 from typing import Any
 
+from ..inputs.quantity import gib
 from ..models.strategy import Strategy
 from ..plans import Plan, Request
-from ..plans.quantity import gib
 from ..plans.report import price
 from .members import LIMIT
 from .stage_limits import SHARES

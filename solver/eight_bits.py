@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ..costs.eight_bits import alike
 from ..models import Strategy
 from ..models.strategy import Precision
 from ..plans import Notice, Request
@@ -11,15 +12,6 @@ from ..plans import Notice, Request
 KINDS: tuple[Precision, ...] = ("fp8", "mxfp8")
 
 PROVE = "8-bit linears change the numerics; prove convergence on a short run first"
-
-AHEAD_PERCENT = (7.5, 11.8)
-"""By how much fp8 was ahead of mxfp8 where runs were published of both in one layout: Megatron Bridge 26.06,
-70B on GB200 and GB300. The products that mxfp8 is priced by were measured in other kernels."""
-
-ALIKE = (
-    f"fp8 and mxfp8 are not told apart: published runs of both in one layout had fp8 {AHEAD_PERCENT[0]:g} to "
-    f"{AHEAD_PERCENT[1]:g} % ahead (Megatron Bridge 26.06)"
-)
 
 
 def kinds(request: Request) -> tuple[Precision, ...]:
@@ -30,11 +22,11 @@ def kinds(request: Request) -> tuple[Precision, ...]:
 
 def before(kind: Precision) -> str:
     """What to know before arithmetic of that kind is taken."""
-    return f"{PROVE}; {ALIKE}" if kind == "mxfp8" else PROVE
+    return f"{PROVE}; {alike()}" if kind == "mxfp8" else PROVE
 
 
-def chosen_among_both(request: Request, strategy: Strategy) -> Iterator[Notice]:
-    """That one kind was chosen where the other was allowed too."""
-    if strategy.precision in KINDS and set(KINDS) <= set(request.choose.precision or ()):
+def not_told_apart(request: Request, strategy: Strategy) -> Iterator[Notice]:
+    """That a plan in one kind, on cards that have both, may be slower than in the other."""
+    if strategy.precision in KINDS and set(KINDS) == set(kinds(request)):
         hint = "run both for 50 steps: --set precision=fp8, --set precision=mxfp8"
-        yield Notice(code="eight-bits", message=ALIKE, hint=hint)
+        yield Notice(code="eight-bits", message=alike(), hint=hint)

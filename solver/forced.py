@@ -11,11 +11,10 @@ from ..plans import Plan, Request
 from ..plans.report import price, seconds
 from ..plans.row import Binding, TermChange, Why
 from .answer import versions
-from .clash import clash
 from .members import CARDS, HOST, members, without
 from .points import padded, status
 from .priceable import refuse_other_batch
-from .reasons import phrase, reasons
+from .reasons import phrase
 from .search import Search
 from .solved import solved
 
@@ -47,9 +46,7 @@ def why(plan: Plan, changes: Mapping[str, Any]) -> Why:
     answer = solved(forced)
     outcome = answer.outcome
     if outcome.best is None:
-        stopped = ("the search was stopped by its limit",)
-        told = answer.reasons or (reasons(forced, clash(forced)) if outcome.proved else stopped)
-        return Why(status=status(outcome), reasons=told, **base)
+        return Why(status=status(outcome), reasons=answer.reasons, **base)
     found = outcome.best
     before = price(padded(request), [plan.strategy])[0]
     after = price(answer.request, [found.strategy])[0]

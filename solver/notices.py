@@ -10,6 +10,7 @@ from ..costs.law import law
 from ..costs.scatter import step_scatter
 from ..hardware import host
 from ..hardware.host import NO_HOST
+from ..inputs.quantity import gib
 from ..models import (
     Strategy,
     Transformer,
@@ -21,10 +22,9 @@ from ..models import (
 from ..models.backend import backend
 from ..models.divisors import padded_vocabulary
 from ..plans import Notice, Request
-from ..plans.quantity import gib
 from ..plans.report import host_limit_bytes, seconds, verdict
 from .drives import bytes_on_drives
-from .eight_bits import chosen_among_both
+from .eight_bits import not_told_apart
 
 COMM_WARNING = 0.3
 """Share of the step above which exposed communication is worth a warning."""
@@ -36,7 +36,7 @@ def notices(request: Request, ledger: Ledger, strategy: Strategy) -> tuple[Notic
     found += _beyond_positions(request)
     found += _unpriced(request.model, request.training.sequence_length)
     found += [
-        *chosen_among_both(request, strategy),
+        *not_told_apart(request, strategy),
         *_doubtful(request),
         *_card_notice(ledger),
         *_host_notice(request, ledger),

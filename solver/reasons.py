@@ -7,11 +7,11 @@ from itertools import islice
 
 from ..costs import Ledger
 from ..costs.law import law
+from ..inputs.quantity import gib, gibs
 from ..models import Strategy
 from ..models.backend import backend
 from ..models.strategy import Stage
 from ..plans import Conflict, Request
-from ..plans.quantity import gib, gibs
 from ..plans.report import price, seconds
 from .alternatives import best
 from .broken_rules import broken_rules

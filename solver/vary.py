@@ -11,10 +11,8 @@ from ..inputs.record import dataclass
 from ..plans import Request
 from ..plans.row import BreakEven, Compare, CompareRow
 from .answer import versions
-from .clash import clash
 from .points import front, goods, numbers, status, where
-from .reasons import reasons
-from .solved import Solved, solved
+from .solved import solved
 
 HALVINGS = 12
 """Steps of the bisection for a break-even: the value is known to 1/4096 of its range."""
@@ -74,14 +72,8 @@ def _row(request: Request, case: Case) -> CompareRow:
     told = {field: _text(value) for field, value in case.changes.items()}
     base = {"name": case.name, "case": told, "status": status(outcome), **where(found.request)}
     if outcome.best is None:
-        stopped = "the search was stopped by its limit"
-        return CompareRow(**base, reason=_why_none(found) if outcome.proved else stopped)
+        return CompareRow(**base, reason=found.reasons[0])
     return CompareRow(**base, **numbers(found.request, outcome.best))
-
-
-def _why_none(found: Solved) -> str:
-    """The first sentence of why nothing fits."""
-    return (found.reasons or reasons(found.request, clash(found.request)))[0]
 
 
 def _text(value: object) -> str:

@@ -6,7 +6,10 @@ import csv
 from pathlib import Path
 
 from shardwise import Cluster, Plan, Request, Training, plan
-from shardwise.solver.eight_bits import AHEAD_PERCENT, ALIKE
+from shardwise.costs.eight_bits import alike
+from shardwise.costs.law import law
+from shardwise.plans.fields import field_text
+from shardwise.solver import Case, compare
 
 RUNS = Path(__file__).resolve().parent.parent / "benchmarks" / "data" / "published_runs.csv"
 SAME = (
@@ -32,7 +35,10 @@ def test_published_pairs_are_as_told() -> None:
     found = ahead()
 
     assert len(found) >= 2
-    assert (round(min(found), 1), round(max(found), 1)) == AHEAD_PERCENT
+    assert (round(min(found), 1), round(max(found), 1)) == (
+        law("fp8_ahead_least"),
+        law("fp8_ahead_most"),
+    )
 
 
 def asked(**choose: object) -> Plan:
@@ -50,13 +56,23 @@ def test_who_offers_mxfp8_says_so() -> None:
     """An offer of mxfp8 tells it; one of fp8 need not."""
     offers = {offer.set: offer.caveat for offer in asked().offers if offer.set.startswith("precision=")}
 
-    assert ALIKE in offers["precision=mxfp8"]
-    assert ALIKE not in offers["precision=fp8"]
+    assert alike() in offers["precision=mxfp8"]
+    assert alike() not in offers["precision=fp8"]
 
 
-def test_a_choice_between_both_is_warned_of() -> None:
-    """A plan free to take either says that the ledger does not tell them apart; one of one kind does not."""
-    both, one = asked(precision=["fp8", "mxfp8"]), asked(precision="fp8")
+def test_a_plan_in_either_kind_is_warned_of() -> None:
+    """On cards that have both the ledger does not tell them apart; one alone needs no word."""
+    for precision in (["fp8", "mxfp8"], "fp8", "mxfp8"):
+        warnings = asked(precision=precision).warnings
+        assert [notice.message for notice in warnings if notice.code == "eight-bits"] == [alike()]
+    alone = plan(asked(precision="fp8").request.changed({"cluster.preset": "dgx-h100"}))
+    assert isinstance(alone, Plan) and alone.strategy.precision == "fp8"
+    assert not any(notice.code == "eight-bits" for notice in alone.warnings)
 
-    assert [notice.message for notice in both.warnings if notice.code == "eight-bits"] == [ALIKE]
-    assert not any(notice.code == "eight-bits" for notice in one.warnings)
+
+def test_compare_and_explain_carry_it() -> None:
+    """Rows of a comparison as a plan does, and the text of the field."""
+    found = compare(asked().request, [Case(name, {"choose.precision": name}) for name in ("fp8", "mxfp8")])
+
+    assert all(any(each.code == "eight-bits" for each in row.warnings) for row in found.rows)
+    assert alike() in field_text("precision").meaning

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shardwise.inputs import InputError
-from shardwise.plans.quantity import bytes_of, count_of, gib
+from shardwise.inputs.quantity import bytes_of, count_of, gib
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,8 @@ from shardwise.inputs.lines import json_lines, toml_lines
 from shardwise.models import Training
 from shardwise.plans import Choose, Request, read_request
 from shardwise.plans.cluster_table import CLUSTER_KEYS, DESCRIBED, cluster_of
-from shardwise.plans.settings import FIELDS, value_of
+from shardwise.plans.read import read_asked
+from shardwise.plans.settings import FIELDS, parsed, value_of
 
 JOB = """model = "llama-3.1-8b"
 [cluster]
@@ -435,3 +436,37 @@ def test_no_key_beside_a_preset_passes_unread(key: str) -> None:
         assert key in f"{error.field} {error.reason}"
     else:
         assert found != plain, key
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "total_tokens=1T",
+        "total_tokens=30e9",
+        "global_batch_tokens=131072",
+        "reference_model=llama-3.2-1b",
+        "reference_model=self",
+        "trainable=lora(16)",
+        "recompute_modules=mlp",
+        "frozen=embedding,head",
+        "tensor_parallel=1..4",
+        "zero_stage=[1, 2]",
+        "host_memory_bytes=512GiB",
+        "max_uplink_bytes_per_step=40GB",
+        "memory_margin=0.1",
+        "nodes=4",
+        "gpus=4",
+        "preset=dgx-a100-80gb",
+        "oversubscription=2",
+        "nic_gbit_per_s=200",
+        "cluster.node.gpu.memory_usable_bytes=40GiB",
+    ],
+)
+def test_a_change_reads_values_as_a_setting_does(setting: str) -> None:
+    """`why` and `compare` lay over a request what --set lays over its file: the same words, the same request."""
+    flags = {"cluster.preset": "dgx-h100", "cluster.nodes": 2}
+    flags |= {"training.global_batch_size": 64, "training.sequence_length": 2048}
+    asked = read_asked("llama-3.2-1b", flags)
+    field, value, _ = parsed(setting)
+
+    assert asked.request().changed({field: value}).inputs_hash() == asked.request(setting).inputs_hash()

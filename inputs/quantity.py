@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from decimal import Decimal
 
-from ..inputs import InputError
+from .error import InputError
 
 MOST = 2**62
 """Largest amount taken: the exact integers of the search have 63 bits."""
