@@ -463,7 +463,7 @@ def test_no_key_beside_a_preset_passes_unread(key: str) -> None:
     ],
 )
 def test_a_change_reads_values_as_a_setting_does(setting: str) -> None:
-    """`why` and `compare` lay over a request what --set lays over its file: the same words, the same request."""
+    """`why` and `compare` lay over a request what --set lays over its file: equal words, equal requests."""
     flags = {"cluster.preset": "dgx-h100", "cluster.nodes": 2}
     flags |= {"training.global_batch_size": 64, "training.sequence_length": 2048}
     asked = read_asked("llama-3.2-1b", flags)
