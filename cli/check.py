@@ -152,7 +152,12 @@ def _given(strategy: str | None, plan: str | None, request: Request, voice: Voic
         return Given(kept_plan(plan, voice).strategy, {"strategy": plan})
     text, name = read_source(strategy or "", "strategy")
     data = parse_json(text, "strategy", name)
-    places = json_places(text, name, "strategy")
+    chosen = {
+        f"strategy.{field.removeprefix('choose.')}": origin
+        for field, origin in request.origins.items()
+        if field.startswith("choose.") and field.removeprefix("choose.") not in data
+    }
+    places = {**chosen, **json_places(text, name, "strategy")}
     cards = request.cluster.gpus
     read = read_strategy(data, request.model, name, request.training, cards, places, request.choose)
     return Given(read, places)

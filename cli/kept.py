@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,7 @@ def kept_plan(source: str, voice: Voice) -> Plan:
         where = "the plan on standard input" if source == "-" else source
         voice.warn(
             f"{where} {' and '.join(told)}; its step time, memory and proof are those from before",
-            f"judge it as it stands: shardwise check REQUEST --plan {source}",
+            f"judge it as it stands: shardwise check REQUEST --plan {shlex.quote(source)}",
         )
     return plan
 

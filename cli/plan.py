@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -160,7 +161,7 @@ def _closing(plan: Plan, voice: Voice, emit: str | None, output: str | None, str
     if not voice.as_json:
         for offer in plan.offers:
             gain = f"step {seconds(offer.resulting_step_seconds)}, {offer.gain_percent:.1f} % less"
-            voice.hint(f"--set '{offer.set}' would pay: {gain}; {offer.caveat}")
+            voice.hint(f"--set {shlex.quote(offer.set)} would pay: {gain}; {offer.caveat}")
     if not emit:
         _next(plan, voice, output)
     risky = "risky" in (plan.memory.verdict, plan.memory.host_verdict)
@@ -177,6 +178,7 @@ def _next(plan: Plan, voice: Voice, output: str | None) -> None:
         return
     where = output if output and output != "-" else "plan.json"
     where = where if where.endswith(".json") else f"{where}/plan.json"
+    where = shlex.quote(where)
     keep = "" if output and output != "-" else f"keep it with -o {where}, then "
     command = f"shardwise emit {where} --to {plan.writable_by[0]} -o run"
     voice.hint(f"{keep}write launch files: {command}")

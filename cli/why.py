@@ -23,6 +23,8 @@ def why(
 
     Names the time terms that grow and the limit that binds.
     """
+    from ..inputs import InputError
+    from ..inputs.origin import placed
     from ..plans import as_json as json_text
     from ..plans.settings import parsed, settings_in
     from .answers_text import why_text
@@ -34,7 +36,10 @@ def why(
     from ..solver import why as forced  # after the input: bad input is told without loading the solver
 
     with working("searching", not (voice.quiet or voice.as_json)):
-        found = forced(given, {field: value for field, value, _ in settings})
+        try:
+            found = forced(given, {field: value for field, value, _ in settings})
+        except InputError as error:
+            raise placed(error, {field: origin for field, _, origin in settings}) from None
     if abs(found.planned_step_seconds - given.time.step_seconds) > 1e-9:
         voice.warn(
             f"the plan holds {seconds(given.time.step_seconds)} a step, this cost model says "

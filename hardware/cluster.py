@@ -50,13 +50,14 @@ class Cluster(Frozen):
     def _fragments(self) -> Self:
         frees = [cards for leaf in self.free for cards in leaf]
         if self.free and (self.others or self.cards):
-            raise ValueError("free is for whole machines of one kind")
+            raise InputError("cluster.free", self.free, "cluster", "is for whole machines of one kind")
         if self.free and (
             not frees or len(frees) > self.nodes or not 1 <= min(frees) <= max(frees) <= self.node.gpus
         ):
-            raise ValueError(f"free must list 1..{self.node.gpus} cards for at most {self.nodes} nodes")
+            reason = f"must list 1 to {self.node.gpus} cards for each of at most {self.nodes} machines"
+            raise InputError("cluster.free", self.free, "cluster", reason)
         if self.others and self.cards:
-            raise ValueError("cards is for a cluster of one node")
+            raise InputError("cluster.cards", self.cards, "cluster", "is for a cluster of one node")
         return self
 
     site: Site | None = None
@@ -65,7 +66,8 @@ class Cluster(Frozen):
     @model_validator(mode="after")
     def _partial(self) -> Self:
         if self.cards is not None and (self.nodes != 1 or self.cards >= self.node.gpus):
-            raise ValueError(f"cards is for part of one node: below {self.node.gpus}, with nodes = 1")
+            reason = f"is part of one node: below {self.node.gpus}, with nodes = 1"
+            raise InputError("cluster.cards", self.cards, "cluster", reason)
         return self
 
     @classmethod

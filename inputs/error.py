@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 
 class InputError(ValueError):
@@ -45,19 +45,30 @@ class InputError(ValueError):
         return f"{head}; legal: {', '.join(self.legal)}{others}" if self.legal else head
 
 
-_WORDS = {"True": "true", "False": "false", "None": "null"}
-"""Words of files for what Python calls otherwise."""
-
-
 def shorten(value: object, length: int = 80) -> str:
     """`value` as one printable line of at most `length` characters.
 
-    >>> shorten("a" * 100, 10)
-    'aaaaaaa...'
+    >>> shorten("a" * 100, 10), shorten(("q_proj", True))
+    ('aaaaaaa...', '["q_proj", true]')
     """
     if isinstance(value, int) and value.bit_length() > 4 * length:
         return f"an integer of {value.bit_length()} bits"
-    text = value if isinstance(value, str) else repr(value)
-    text = _WORDS.get(text, text) if value is None or isinstance(value, bool) else text
+    text = value if isinstance(value, str) else _written(value)
     text = "".join(c if c.isprintable() else "?" for c in text[: length + 1])
     return text if len(text) <= length else text[: length - 3] + "..."
+
+
+def _written(value: object) -> str:
+    """`value` as a file has it: lists, tables, truth and nothing in the words of JSON, a noun by its name."""
+    if isinstance(value, bool | list | tuple | Mapping) or value is None:
+        import json
+
+        try:
+            return json.dumps(value, ensure_ascii=False, default=_called)
+        except (TypeError, ValueError, RecursionError):
+            return repr(value)
+    return _called(value)
+
+
+def _called(value: object) -> str:
+    return str(getattr(value, "name", None) or repr(value))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-_HEADER = re.compile(r"\s*\[\[?\s*([^\[\]#]+?)\s*\]\]?\s*(?:#.*)?")
+_HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]#]+?)\s*\]\]?\s*(?:#.*)?")
 _WORD = r"""(?:[A-Za-z0-9_-]+|"[^"\\]*"|'[^']*')"""
 _KEY = re.compile(rf"\s*({_WORD}(?:\s*\.\s*{_WORD})*)\s*=")
 _TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|[{}\[\],:]|\n')
@@ -18,19 +18,25 @@ LONGEST_LINE = 1000
 def toml_lines(text: str) -> dict[str, int]:
     """Line (from 1) of each key of a TOML text by its dotted path; keys of inline tables share a line.
 
+    Tables of a list, ``[[cluster.pool]]``, stand under their number from 0.
+
     >>> toml_lines('a = 1\\n[cluster]\\nnodes = 4')
     {'a': 1, 'cluster': 2, 'cluster.nodes': 3}
     """
     found: dict[str, int] = {}
-    table = ""
+    table, entries = "", dict[str, int]()
     for number, line in enumerate(text.split("\n"), 1):
         if len(line) > LONGEST_LINE:
             continue
         header = _HEADER.fullmatch(line)
         key = None if header else _KEY.match(line)
         if header:
-            table = _plain(header[1])
+            table = _plain(header[2])
             found.setdefault(table, number)
+            if header[1] == "[[":
+                entries[table] = entries.get(table, -1) + 1
+                table = f"{table}.{entries[table]}"
+                found[table] = number
         elif key:
             name = _plain(key[1])
             found.setdefault(f"{table}.{name}" if table else name, number)

@@ -140,12 +140,17 @@ def _accumulation(fields: Mapping[str, Any], training: Training, origin: str) ->
     at_once = _degree(fields, "data_parallel") * _degree(fields, "micro_batch_size")
     steps, rest = divmod(training.global_batch_size, at_once)
     if rest or not steps:
-        reason = (
-            f"data_parallel x micro_batch_size = {at_once} does not divide "
-            f"training.global_batch_size = {training.global_batch_size}"
+        batch, key = training.global_batch_size, "micro_batch_size"
+        key = key if key in fields or "data_parallel" not in fields else "data_parallel"
+        degree = _degree(fields, key)
+        product = " x ".join(
+            f"{name} {_degree(fields, name)}" for name in ("data_parallel", "micro_batch_size")
         )
-        field = "strategy.gradient_accumulation_steps"
-        raise InputError(field, "nothing", origin, reason, code="contradiction")
+        reason = f"{product} = {at_once} does not divide training.global_batch_size = {batch}"
+        others = at_once // degree
+        legal = [d for d in divisors_of(batch // others) if batch % others == 0] if others <= batch else []
+        near = [str(d) for d in sorted(legal, key=lambda d: (abs(log2(d / degree)), d))[:4]]
+        raise InputError(f"strategy.{key}", degree, origin, reason, legal=near, code="contradiction")
     return steps
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from ..costs import Ledger
@@ -160,7 +161,9 @@ def _communication(request: Request, ledger: Ledger) -> Notice:
 def _of_model(model: Transformer, strategy: Strategy) -> Iterator[Notice]:
     """What its file says beside sizes, and a vocabulary that is padded."""
     for note in model.notes:
-        yield Notice(code="model", message=note, hint=f"shardwise show model {model.source or model.name}")
+        yield Notice(
+            code="model", message=note, hint=f"shardwise show model {shlex.quote(model.source or model.name)}"
+        )
     multiple = backend(strategy.backend).vocab_multiple
     size = padded_vocabulary(model.vocab_size, strategy.tensor_parallel, multiple)
     if size > model.vocab_size:

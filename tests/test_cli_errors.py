@@ -256,7 +256,7 @@ def test_bad_command_lines(
         ({"backend": "fsdp", "tensor_parallel": -1}, "strategy.tensor_parallel"),
         ({"backend": "fsdp", "tensor_paralel": 1}, "strategy.tensor_paralel"),
         ({"backend": "fsdp", "stages": [{"layers": 3}]}, "strategy.stages"),
-        ({"backend": "fsdp", "data_parallel": 7}, "strategy.gradient_accumulation_steps"),
+        ({"backend": "fsdp", "data_parallel": 7}, "strategy.data_parallel"),
         ({"backend": "fsdp", "loss_kernel": "fussed"}, "strategy.loss_kernel"),
         ({"backend": "fsdp", "software_stack": "fdsp"}, "strategy.software_stack"),
     ],

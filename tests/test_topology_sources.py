@@ -310,7 +310,7 @@ def test_free_cards_in_our_own_file() -> None:
         ('machine = "dgx-h100"\nnodes = 0', "cluster.nodes"),
         ('gpu = "L4"', "cluster.gpus_per_node"),
         ('gpu = "L4"\ngpus_per_node = 8\nnodes = 2', "cluster.nic_gbit_per_s"),
-        ('machine = "dgx-h100"\nfree = [9]', "cluster"),
+        ('machine = "dgx-h100"\nfree = [9]', "cluster.free"),
         ('machine = "dgx-h100"\nfabric = "token-ring"', "cluster.fabric"),
         ("SwitchName=s Nodes=n[1-", "cluster.file"),
         ("SwitchName=s Nodes=n[1-99999999]", "cluster.file"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...inputs import InputError, nearest
@@ -43,7 +44,11 @@ def read_own(tree: Mapping[str, Any], origin: str, beside: Beside) -> Cluster:
             )
     shared = {key: value for key, value in tree.items() if key not in WHOLE}
     tables = _pools(tree, shared, origin)
-    pools = [_pool(table, origin, beside) for table in tables]
+    own = tree.get("pool") or [{}]
+    pools = [
+        _numbered(number, own[number], partial(_pool, table, origin, beside))
+        for number, table in enumerate(tables)
+    ]
     network = {key: tree[key] for key in ("oversubscription", "leaf_nodes") if key in tree}
     free = _free(tree, origin)
     nodes = sum(map(len, free)) if free and "nodes" not in shared else pools[0].nodes
@@ -82,6 +87,18 @@ def _free(tree: Mapping[str, Any], origin: str) -> list[list[int]]:
             "cluster.free", given, origin, "must list free cards by leaf", legal=["[[8, 6], [3]]"]
         )
     return given if any(isinstance(entry, list) for entry in given) or not given else [given]
+
+
+def _numbered(number: int, own: Mapping[str, Any], read: Callable[[], Cluster]) -> Cluster:
+    """What `read` makes of a pool; errors on keys of its `own` table name its number among the pools."""
+    try:
+        return read()
+    except InputError as error:
+        key = error.field.removeprefix("cluster.")
+        if key not in own:
+            raise
+        field, legal, code = f"cluster.pool.{number}.{key}", error.legal, error.code
+        raise InputError(field, error.value, error.origin, error.reason, legal=legal, code=code) from None
 
 
 def _pool(table: dict[str, Any], origin: str, beside: Beside) -> Cluster:

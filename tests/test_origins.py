@@ -1,0 +1,121 @@
+"""Errors say where a value stands and in the words it was written; what is offered can be pasted."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from shardwise.cli import main
+
+JOB = """model = "llama-3.2-1b"
+[cluster]
+{cluster}
+[training]
+global_batch_size = 16
+sequence_length = 1024
+"""
+
+POOLS = '[[cluster.pool]]\nmachine = "dgx-h100"\nnodes = 1\n[[cluster.pool]]\nmachine = "{}"\n{} = {}'
+
+
+@pytest.mark.parametrize(
+    ("cluster", "told"),
+    [
+        (POOLS.format("dgx-a100", "nodes", 1), "cluster.pool.1.machine = dgx-a100 (from job.toml:7)"),
+        (POOLS.format("dgx-a100-80gb", "nodes", 0), "cluster.pool.1.nodes = 0 (from job.toml:8)"),
+        (POOLS.format("dgx-a100-80gb", "nods", 1), "cluster.pool.1.nods = 1 (from job.toml:8)"),
+        ('machine = "dgx-h100"\nfree = [[9, 6], [3]]', "cluster.free = [[9, 6], [3]] (from job.toml:4)"),
+        ('machine = "dgx-h100"\nfree = true', "cluster.free = true (from job.toml:4)"),
+        ('preset = "dgx-h100"\nnodes = [1, 2]', "cluster.nodes = [1, 2] (from job.toml:4)"),
+    ],
+)
+def test_a_value_of_the_cluster_is_told_with_its_line(
+    cluster: str,
+    told: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Of several pools the one it stands in, by its number from 0; no table of ours is printed for it."""
+    monkeypatch.chdir(tmp_path)
+    Path("job.toml").write_text(JOB.format(cluster=cluster), encoding="utf-8")
+
+    assert main(["plan", "job.toml"]) == 2
+    assert f"error: {told}: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ("lora_targets=q_proj", 'training.lora_targets = ["q_proj"]'),
+        ("tensor_parallel=[true, 2]", "choose.tensor_parallel = true"),
+        ("max_step_seconds=true", "limits.max_step_seconds = true"),
+    ],
+)
+def test_values_are_told_as_files_have_them(
+    setting: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Lists, truth and nothing in the words of TOML and JSON, never in those of Python."""
+    (tmp_path / "job.toml").write_text(JOB.format(cluster='preset = "dgx-h100"'), encoding="utf-8")
+
+    assert main(["plan", str(tmp_path / "job.toml"), "--set", setting]) == 2
+    assert capsys.readouterr().err.startswith(f"error: {told} (from --set {setting}): ")
+
+
+def test_a_setting_over_a_strategy_names_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What fills a blank of the file stands where it was set, what the file says in the file."""
+    monkeypatch.chdir(tmp_path)
+    Path("job.toml").write_text(JOB.format(cluster='preset = "dgx-h100"'), encoding="utf-8")
+    Path("s.json").write_text('{"backend": "fsdp"}', encoding="utf-8")
+    words = ["check", "job.toml", "--strategy", "s.json", "--set", "micro_batch_size=5"]
+    assert main(words) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("error: strategy.micro_batch_size = 5 (from --set micro_batch_size=5): ")
+    assert told.endswith("legal: 2, 1\n")
+    Path("s.json").write_text('{"backend": "fsdp",\n "micro_batch_size": 5}', encoding="utf-8")
+    assert main(words[:4]) == 2
+    assert "strategy.micro_batch_size = 5 (from s.json:2)" in capsys.readouterr().err
+
+
+def test_a_forced_value_names_the_word_that_forced_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As it stands on the command line."""
+    monkeypatch.chdir(tmp_path)
+    Path("job.toml").write_text(JOB.format(cluster='preset = "dgx-h100"'), encoding="utf-8")
+    assert main(["plan", "job.toml", "-q", "-o", "plan.json"]) == 0
+    capsys.readouterr()
+
+    assert main(["why", "plan.json", "total_tokens=many"]) == 2
+    assert "training.total_tokens = many (from KEY=VALUE total_tokens=many): " in capsys.readouterr().err
+
+
+def test_what_is_hinted_can_be_pasted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Offers and next commands of a plan whose paths have blanks, split as a shell does, run."""
+    monkeypatch.chdir(tmp_path)
+    Path("my job.toml").write_text(JOB.format(cluster='preset = "dgx-h100"'), encoding="utf-8")
+    assert main(["plan", "my job.toml", "-o", "the plan.json"]) == 0
+    told = capsys.readouterr().err
+    offers = re.findall(r"^hint: --set (.*) would pay", told, re.MULTILINE)
+    commands = re.findall(r"shardwise (emit .*)$", told, re.MULTILINE)
+    assert offers and commands
+    for offer in offers:
+        (word,) = shlex.split(offer)
+        assert main(["plan", "my job.toml", "--set", word, "-q"]) == 0
+    for command in commands:
+        assert main(shlex.split(command)) == 0
+    plan = json.loads(Path("the plan.json").read_text(encoding="utf-8"))
+    plan["request"]["training"]["sequence_length"] = 512
+    Path("the plan.json").write_text(json.dumps(plan), encoding="utf-8")
+    capsys.readouterr()
+    assert main(["emit", "the plan.json", "--to", plan["writable_by"][0], "-o", "again"]) == 0
+    (command,) = re.findall(r"shardwise (check .*)$", capsys.readouterr().err, re.MULTILINE)
+    assert main(shlex.split(command.replace("REQUEST", "'my job.toml'"))) == 0
