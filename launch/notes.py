@@ -62,7 +62,7 @@ def notes(plan: Plan, target: str) -> list[str]:
         "transformers": _transformers,
         "torchtitan": _torchtitan,
     }[target]
-    told = [*own(plan), *shared_sequence.notes(plan, target), *ways.notes(plan)]
+    told = [*own(plan), *shared_sequence.notes(plan, target), *ways.notes(plan, target)]
     if plan.strategy.backend == "fsdp" and plan.strategy.recompute != "none" and target != "torchtitan":
         told.append(_CACHE)
     return told if target in ("megatron", "torchtitan") else [*told, _ATTENTION]

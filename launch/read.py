@@ -73,9 +73,16 @@ def read_config(documents: Sequence[Document], request: Request) -> Read:
     strategy = read_strategy({**found, **assumed}, request.model, file.name, request.training, cards, places)
     _same_batch(strategy, request, file)
     strategy = _as_planned(strategy, documents, request)
-    if client == "megatron" and (more := megatron.job_fields(bundle, request.model, request.training)):
+    if more := _job_fields(client, bundle, file, request):
         request = request.changed(more, file.name)
     return Read(strategy, client, file, places, request)
+
+
+def _job_fields(client: Client, bundle: Bundle, file: Document, request: Request) -> dict[str, Any]:
+    """What the files alone say of the job."""
+    if client == "megatron":
+        return megatron.job_fields(bundle, request.model, request.training)
+    return fsdp.job_fields(file, request.training) if client == "fsdp" else {}
 
 
 def _as_planned(strategy: Strategy, documents: Sequence[Document], request: Request) -> Strategy:

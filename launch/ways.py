@@ -9,6 +9,7 @@ from ..models.backend import backend
 from ..models.training import Training
 from ..models.transformer import Transformer
 from ..plans.plan import Plan
+from .fsdp.limits import compiled
 from .refused import Objection
 from .releases import tested_with
 
@@ -25,7 +26,8 @@ CANNOT: dict[str, dict[str, str]] = {
         "reference_model": _TITAN,
         "master_weights": "the arguments are written for float32 shards",
         "sync_each_batch": "torchtitan reduces gradients after every micro-batch",
-        "offload_activations": "torchtitan keeps the inputs of recomputed layers on the card",
+        "offload_activations": "torchtitan keeps the inputs of recomputed layers on the card: write the plan "
+        "for fsdp, or plan with --set offload_activations=false",
     },
 }
 """Fields of a job that a target cannot carry though its backend can, with the reason."""
@@ -40,6 +42,9 @@ def objections(plan: Plan, target: str) -> Iterator[Objection]:
         value = getattr(plan.strategy, knob)
         if value not in values:
             yield Objection(knob, value, known.because["way"])
+    if target == "fsdp" and training.offload_activations and compiled(plan.strategy):
+        reason = "compiled layers keep weights beside their inputs, which would move to the host with them"
+        yield Objection("training.offload_activations", True, reason)
     usual = {name: field.default for name, field in Training.model_fields.items()}
     for field, reason in CANNOT.get(target, {}).items():
         value = getattr(training, field)
@@ -47,7 +52,7 @@ def objections(plan: Plan, target: str) -> Iterator[Objection]:
             yield Objection(f"training.{field}", value, reason)
 
 
-def notes(plan: Plan) -> Iterator[str]:
+def notes(plan: Plan, target: str) -> Iterator[str]:
     """Sentences for the README: adapters, frozen parts, offloaded activations, packing, a reference model."""
     training = plan.request.training
     if training.way.adapts:
@@ -62,7 +67,7 @@ def notes(plan: Plan) -> Iterator[str]:
             f"Switch gradients off (`requires_grad_(False)`) for all but {100 * training.way.share:.0f} % of "
             "the parameters of each layer; the plan prices them in 16 bits, without gradients and states."
         )
-    if training.offload_activations:
+    if training.offload_activations and target != "fsdp":
         yield (
             "Run forward and loss under `torch.autograd.graph.save_on_cpu(pin_memory=True)`, or under the "
             "offloading context of TRL or torchtune, which copies beside the compute: inputs of recomputed "

@@ -38,6 +38,7 @@ def notices(request: Request, ledger: Ledger, strategy: Strategy) -> tuple[Notic
     found += _unpriced(request.model, request.training.sequence_length)
     found += [
         *not_told_apart(request, strategy),
+        *_idle(request, strategy),
         *_doubtful(request),
         *_card_notice(ledger),
         *_host_notice(request, ledger),
@@ -55,6 +56,27 @@ def notices(request: Request, ledger: Ledger, strategy: Strategy) -> tuple[Notic
             )
         )
     return tuple(found)
+
+
+def _idle(request: Request, strategy: Strategy) -> Iterator[Notice]:
+    """What the job asks of recomputed layers where none is recomputed so."""
+    training = request.training
+    asked = {
+        "offload_activations": (training.offload_activations, "recompute_full_layers", "whole", "full"),
+        "recompute_modules": (
+            training.recompute_modules,
+            "recompute_selective_layers",
+            "in part",
+            "selective",
+        ),
+    }
+    for field, (given, counted, how, word) in asked.items():
+        if given and not any(getattr(stage, counted) for stage in strategy.stages):
+            yield Notice(
+                code="no-effect",
+                message=f"training.{field} changes nothing: no layer is recomputed {how}",
+                hint=f"--set recompute={word} makes use of it, where it pays",
+            )
 
 
 def _nvme(request: Request, strategy: Strategy) -> Notice:

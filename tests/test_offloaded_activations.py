@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
-from plans_by_hand import fsdp
+from plans_by_hand import fsdp, stage
 from plans_by_hand import plan as made
 from test_way_prices import LLAMA, ledger
 
@@ -14,7 +15,9 @@ from shardwise.costs import Ledger
 from shardwise.costs.law import law
 from shardwise.hardware import Cluster
 from shardwise.launch import emit
-from shardwise.launch.ways import objections
+from shardwise.launch.documents import documents
+from shardwise.launch.read import read_config
+from shardwise.launch.ways import notes, objections
 from shardwise.models.backend import backend
 from shardwise.runs.record import Record
 from shardwise.runs.software import software_of
@@ -104,12 +107,44 @@ def test_a_plan_counts_card_and_host() -> None:
     assert any(one.limit == "limits.host_memory_bytes" for one in small.conflict)
 
 
-def test_files_say_how() -> None:
-    """The README names the context; torchtitan is refused."""
-    text = emit(made(fsdp(3, 8), offload_activations=True), "fsdp")
-    assert any("save_on_cpu" in body for body in text.values())
-    refused = objections(made(fsdp(3, 8), offload_activations=True), "torchtitan")
-    assert [one.field for one in refused] == ["training.offload_activations"]
+def test_files_say_how(tmp_path: Path) -> None:
+    """The module of FSDP does it, and is read back; of others the README names the context or switch."""
+    held = stage(recompute_full_layers=3)
+    plan_made = made(fsdp(3, 8, stages=held), offload_activations=True)
+    text = emit(plan_made, "fsdp")["fsdp_plan.py"]
+    assert "offload_wrapper(layers[index])" in text and "OFFLOAD_ACTIVATIONS = True" in text
+    assert "host" not in emit(made(fsdp(3, 8, stages=held)), "fsdp")["fsdp_plan.py"].split("def ")[0]
+    (tmp_path / "fsdp_plan.py").write_text(text, encoding="utf-8")
+    without = plan_made.request.changed({"training.offload_activations": False})
+    assert read_config(documents([str(tmp_path)]), without).request.training.offload_activations
+    assert any("save_on_cpu" in note for note in notes(plan_made, "accelerate"))
+    (refused,) = objections(plan_made, "torchtitan")
+    assert (
+        refused.field == "training.offload_activations"
+        and "--set offload_activations=false" in refused.reason
+    )
+
+
+def test_layers_that_compile_are_not_offloaded() -> None:
+    """What a compiled layer keeps holds its weights too."""
+    strategy = fsdp(3, 8, software_stack="fsdp-compile-2024", stages=stage(recompute_full_layers=3))
+    (refused,) = objections(made(strategy, offload_activations=True), "fsdp")
+    assert refused.field == "training.offload_activations"
+
+
+def test_what_has_no_effect_is_said() -> None:
+    """Offload without a layer recomputed whole changes nothing, as modules without one in part do not."""
+    request = Request(
+        model="llama-3.2-1b",
+        cluster=Cluster.preset("dgx-h100"),
+        training=Training(global_batch_size=16, sequence_length=512, offload_activations=True),
+        choose={"backend": "fsdp", "recompute": "none"},
+    )
+    for word, idle in (("none", 1), ("full", 0)):
+        found = plan(request.changed({"choose.recompute": word}))
+        assert isinstance(found, Plan)
+        told = [one.message for one in found.warnings if one.code == "no-effect"]
+        assert len(told) == idle and all("training.offload_activations" in each for each in told)
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,19 @@ from typing import Any
 from pydantic import ValidationError
 
 from ...inputs import InputError
+from ...models.training import Training
 from ..documents import Document
 from .schema import FsdpPlan
 from .write import DTYPES, ROTATIONS
 
-OPTIONAL = ("trained_parameters", "trained_dtype", "context_parallel", "context_rotation", "sync_each_batch")
+OPTIONAL = (
+    "offload_activations",
+    "trained_parameters",
+    "trained_dtype",
+    "context_parallel",
+    "context_rotation",
+    "sync_each_batch",
+)
 """Decisions that are constants only where a plan takes them."""
 
 WORDS = {dtype: word for word, dtype in DTYPES.items()}
@@ -28,6 +36,12 @@ def plan_of(file: Document) -> FsdpPlan:
         first = error.errors()[0]
         key = str(first["loc"][0]).upper() if first["loc"] else "WORLD_SIZE"
         raise file.wrong(key, first["msg"].removeprefix("Value error, ")) from None
+
+
+def job_fields(file: Document, training: Training) -> dict[str, Any]:
+    """Fields of the job that the constants state otherwise than `training`."""
+    said = bool(plan_of(file).offload_activations)
+    return {"training.offload_activations": said} if said != training.offload_activations else {}
 
 
 def _names() -> list[str]:

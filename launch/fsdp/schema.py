@@ -36,6 +36,8 @@ class FsdpPlan(BaseModel):
     sequence_parallel: bool
     compiled_layers: bool
     compiled_loss: bool
+    offload_activations: bool | None = None
+    """Inputs of fully recomputed layers wait in host memory."""
     trained_parameters: Part | None = None
     """Parameters that are trained, where not all are or not as float32 weights."""
     trained_dtype: Literal["bfloat16", "float16", "float32"] | None = None

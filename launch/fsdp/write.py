@@ -44,6 +44,7 @@ def decisions(plan: Plan) -> FsdpPlan:
             "compiled_layers": compiled(strategy),
             "compiled_loss": strategy.loss_kernel == "compiled",
             "sync_each_batch": training.sync_each_batch,
+            "offload_activations": training.offload_activations or None,
             **_portion(plan),
             **_context(plan.strategy),
         }
@@ -81,7 +82,14 @@ def module(chosen: FsdpPlan, model: str) -> str:
     names = ["ranks", "layers", check, "tensor_parallel" if tensor else "whole_loss"]
     names += ["context"] * context
     scaled = chosen.compute_dtype == "float16"
-    names += [*["recompute"] * recompute, "shard", *["load"] * chosen.loads, "step", *["scaled"] * scaled]
+    names += [
+        *["recompute"] * recompute,
+        *["host_inputs"] * bool(chosen.offload_activations),
+        "shard",
+        *["load"] * chosen.loads,
+        "step",
+        *["scaled"] * scaled,
+    ]
     imports, bodies = [], []
     for name in names:
         text = (files(__package__) / "parts" / f"{name}.py").read_text(encoding="utf-8")
@@ -177,6 +185,8 @@ def _faces(tensor: bool, recompute: bool, chosen: FsdpPlan) -> str:
         steps.append("    recompute_layers(layers, RECOMPUTE_FULL_LAYERS, RECOMPUTE_SELECTIVE_LAYERS)")
     if chosen.compiled_layers:
         steps += ["    for layer in layers:", "        layer.compile()"]
+    if chosen.offload_activations:
+        steps.append("    inputs_on_host(layers, RECOMPUTE_FULL_LAYERS if OFFLOAD_ACTIVATIONS else 0)")
     steps += ["    precision = MixedPrecisionPolicy(param_dtype=COMPUTE_DTYPE, reduce_dtype=REDUCE_DTYPE)"]
     steps += ["    offload = OFFLOAD_ROOT, OFFLOADED_LAYERS"]
     steps += ["    shard_layers(model, layers, mesh, precision, RESHARD_AFTER_FORWARD, *offload)"]

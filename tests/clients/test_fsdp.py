@@ -42,6 +42,11 @@ CASES = {
     "zero 2": Case(fsdp(2, WORLD, **FP32), PARAMETERS // 4),
     "zero 3": Case(fsdp(3, WORLD, **FP32), PARAMETERS // 4),
     "zero 3 full": Case(fsdp(3, WORLD, stages=stage(recompute_full_layers=3), **FP32), PARAMETERS // 4),
+    "inputs on the host": Case(
+        fsdp(3, WORLD, stages=stage(recompute_full_layers=3), **FP32),
+        PARAMETERS // 4,
+        job={"offload_activations": True},
+    ),
     "zero 3 selective": Case(
         fsdp(3, WORLD, stages=stage(recompute_selective_layers=4), **FP32), PARAMETERS // 4
     ),
