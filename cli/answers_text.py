@@ -6,7 +6,7 @@ from ..inputs.quantity import gib, gibs
 from ..plans import Compare, Curve, Why
 from ..plans.row import BreakEven, Point
 from .tables import items, paragraph, table
-from .words import knobs, seconds
+from .words import knobs, seconds, slower, span
 
 
 def why_text(found: Why, held_words: str) -> str:
@@ -20,11 +20,10 @@ def why_text(found: Why, held_words: str) -> str:
     if found.held:
         return "\n".join([*lines, paragraph(held_words, "  ", "    ")])
     both = f"step {seconds(found.forced_step_seconds)} against {seconds(found.planned_step_seconds)}"
-    word = "slower" if found.loss_percent > 0 else "faster"
-    lines.append(f"  {both}: {abs(found.loss_percent):.1f} % {word}")
+    lines.append(f"  {both}: {slower(found.loss_percent)}")
     if found.forced_tokens != found.planned_tokens and found.loss_per_token_percent is not None:
         each = found.loss_per_token_percent
-        per_token = f"{abs(each):.1f} % {'slower' if each > 0 else 'faster'} a token"
+        per_token = f"{slower(each)} a token"
         tokens = f"{found.forced_tokens or 0:,} tokens a step in place of {found.planned_tokens or 0:,}"
         lines.append(paragraph(f"{per_token}: {tokens}", "  ", "    "))
     lines += [items(knobs(found.forced)), "", _terms(found), ""]
@@ -105,7 +104,7 @@ def _cells(row: Point) -> list[str]:
     dollars = "-" if row.usd_per_million_tokens is None else f"{row.usd_per_million_tokens:.3g}"
     return [
         seconds(row.step_seconds),
-        f"{row.low_seconds:.3g}-{row.high_seconds:.3g}",
+        span(row.low_seconds, row.high_seconds),
         f"{row.tokens_per_second:,.0f}",
         gibs(row.memory_bytes or 0),
         f"{100 * (row.comm_fraction or 0):.0f}",

@@ -95,13 +95,26 @@ def _text(site: Site) -> str:
         for c in site.constants
     ]
     lines = [
-        f"{site.runs} runs: median error {site.median_error_before:g} % by the catalogue, "
-        f"{site.median_error:g} % by these runs (left out in turn); 80 % within {100 * site.interval:.0f} %",
+        _judged(site),
         table(("constant", "value", "80 %", "catalogue", "runs", "unit"), rows) if rows else "nothing told",
     ]
     if site.unidentified:
         lines.append("could not be told, kept as in the catalogue: " + ", ".join(site.unidentified))
     return "\n".join(lines)
+
+
+def _judged(site: Site) -> str:
+    """How far the runs are from what was predicted of them."""
+    within = f"80 % within {100 * site.interval:.0f} %"
+    if site.runs == 1:
+        return (
+            f"1 run: off by {site.median_error_before:g} % by the catalogue; another run would tell how well "
+            f"its constants hold: {within}"
+        )
+    return (
+        f"{site.runs} runs: median error {site.median_error_before:g} % by the catalogue, "
+        f"{site.median_error:g} % by these runs (left out in turn); {within}"
+    )
 
 
 def _suggest(path: str, voice: Voice) -> int:

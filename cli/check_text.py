@@ -7,7 +7,7 @@ from ..plans import Check, FilesRead, Request
 from ..plans.message import Diagnosis
 from .plan_text import details, memory_lines, stage_table, time_lines
 from .tables import items, paragraph, table
-from .words import gib, gibs, job, knobs, seconds, trained
+from .words import gib, gibs, job, knobs, seconds, slower, trained
 
 
 def check_text(found: Check, request: Request, verbose: bool) -> str:
@@ -40,11 +40,10 @@ def _loss(found: Check) -> str:
         )
     layout = "" if best.strategy in (None, found.strategy) else f": {', '.join(knobs(best.strategy))}"
     told = f"the best plan ({seconds(best.step_seconds)}{layout})"
-    if found.loss_percent is not None and found.loss_percent < -0.05:
-        return f"{-found.loss_percent:.1f} % faster than {told}, which keeps every limit"
-    if found.loss_percent is None or found.loss_percent < 0.05:
+    loss = found.loss_percent or 0.0
+    if loss == 0:
         return f"as fast as {told}"
-    return f"{found.loss_percent:.1f} % slower than {told}"
+    return f"{slower(loss)} than {told}" + (", which keeps every limit" if loss < 0 else "")
 
 
 def _origin(read: FilesRead) -> list[str]:

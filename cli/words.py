@@ -35,6 +35,30 @@ def seconds(value: float) -> str:
     return f"{value * 1e3:.1f} ms" if value >= 1e-3 else f"{value * 1e6:.1f} us"
 
 
+def span(low: float, high: float) -> str:
+    """Two times in one unit with equally many digits, three of the lower one.
+
+    >>> span(2.8, 3.761), span(0.0821, 0.11)
+    ('2.80-3.76 s', '82.1-110.0 ms')
+    """
+    scale, unit = (1.0, "s") if high >= 0.9995 else (1e3, "ms")
+    digits = 2 if low * scale < 10 else 1 if low * scale < 100 else 0
+    return f"{low * scale:,.{digits}f}-{high * scale:,.{digits}f} {unit}"
+
+
+def slower(percent: float) -> str:
+    """A loss in words: two digits where one would say 0.0, and equality as such.
+
+    >>> slower(2.61), slower(-0.013), slower(0.0)
+    ('2.6 % slower', '0.013 % faster', 'as fast')
+    """
+    if percent == 0:
+        return "as fast"
+    size = abs(percent)
+    told = f"{size:.1f}" if size >= 0.05 else f"{size:.2g}"
+    return f"{told} % {'slower' if percent > 0 else 'faster'}"
+
+
 def quoted(text: str) -> str:
     """`text` as one word of a shell.
 

@@ -50,6 +50,13 @@ class Site(Frozen):
     measured: tuple[str, ...] = ()
     """Software stacks and cards of the runs, each as ``STACK/GPU``: of others `interval` says nothing."""
 
+    @property
+    def basis(self) -> str:
+        """What the interval rests on: with one run none is left to judge its constants by."""
+        if self.runs == 1:
+            return f"1 run of the site {self.name}"
+        return f"{self.runs} runs of the site {self.name}, left out in turn"
+
     def knows(self, stack: str, gpu: str) -> bool:
         """Whether runs of that software stack on that card were measured."""
         return f"{stack}/{gpu}" in self.measured

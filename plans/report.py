@@ -180,7 +180,7 @@ def _uncertainty(request: Request, strategy: Strategy, ledger: Ledger) -> Uncert
     gpu = request.cluster.node.gpu
     if site is not None and site.knows(strategy.software_stack, gpu.name):
         low, high = 1.0 / (1.0 + site.interval), 1.0 + site.interval
-        basis = f"{site.runs} runs of the site {site.name}, left out in turn"
+        basis = site.basis
     else:
         ratio = step_scatter(any(kind.feed_forward.experts for kind in request.model.kinds))
         low, high = ratio.low, ratio.high

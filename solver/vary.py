@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..inputs import InputError
+from ..inputs import InputError, shorten
 from ..inputs.kinds import refuse_no_list, refuse_other
 from ..inputs.record import dataclass
 from ..plans import Request
@@ -77,7 +77,7 @@ def _row(request: Request, case: Case) -> CompareRow:
 
 
 def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return shorten(value, 240)
 
 
 def _score(request: Request, row: CompareRow) -> float:
@@ -108,7 +108,10 @@ def _verdict(order: Sequence[CompareRow], settled: bool | None, margin: float | 
         return "no case has a plan"
     if settled is None or margin is None:
         return f"{order[0].name} is the only case with a plan"
-    head = f"{order[0].name} before {order[1].name} by {margin:.1f} %"
+    if margin == 0:
+        return f"{order[0].name} and {order[1].name} are equal"
+    by = f"{margin:.1f}" if margin >= 0.05 else f"{margin:.2g}"
+    head = f"{order[0].name} before {order[1].name} by {by} %"
     return f"{head}: settled" if settled else f"{head}: the intervals overlap: measure"
 
 

@@ -273,3 +273,24 @@ def test_the_command_writes_a_site_once(tmp_path: Path, capsys: pytest.CaptureFi
     log.write_text("step: 1 tps: 100", encoding="utf-8")
     assert run(["calibrate", str(log)]) == 2
     assert "--plan" in capsys.readouterr().err
+
+
+def test_one_run_is_not_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A single run has no other to be judged by: it is said, and no plan says "left out in turn" of it."""
+    with RUNS.open(newline="") as file:
+        rows = csv.DictReader(file)
+        row = next(row for row in rows if row["gpu"].startswith("H100") and row["step_time_s"])
+        head = list(rows.fieldnames or ())
+    with (tmp_path / "one.csv").open("w", newline="") as file:
+        written = csv.DictWriter(file, head)
+        written.writeheader()
+        written.writerow(row)
+    assert run(["calibrate", str(tmp_path / "one.csv"), "-o", str(tmp_path / "site.json")]) == 0
+    told = capsys.readouterr().out
+
+    assert told.startswith("1 run: off by ")
+    assert "left out" not in told
+    assert (
+        Site.model_validate_json((tmp_path / "site.json").read_text("utf-8")).basis
+        == "1 run of the site site"
+    )

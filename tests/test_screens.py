@@ -158,10 +158,10 @@ def test_a_comparison_in_80_columns(strategy: Strategy, monkeypatch: pytest.Monk
     told = compare_text(found).splitlines()
 
     assert told[:4] == [
-        "   case  cards    step  interval  tokens/s   GiB  comm %",
-        "1  fast      8  2.00 s  1.6-2.4    262,144  60.0      12  *",
-        "2  slow      8  2.50 s  1.6-2.4    262,144  60.0      12",
-        "-  none      1       -  -                -     -       -",
+        "   case  cards    step  interval     tokens/s   GiB  comm %",
+        "1  fast      8  2.00 s  1.60-2.40 s   262,144  60.0      12  *",
+        "2  slow      8  2.50 s  1.60-2.40 s   262,144  60.0      12",
+        "-  none      1       -  -                   -     -       -",
     ]
     assert "  none: no plan. Because x, nothing fits" in told
     assert "  fast before slow by 25.0 %: the intervals overlap: measure" in told
