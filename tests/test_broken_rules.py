@@ -56,7 +56,7 @@ def test_a_batch_that_does_not_divide_is_told_as_check_tells_it() -> None:
     answer = plan(request("llama-3.1-8b", data_parallel=3))
 
     assert isinstance(answer, NoPlan)
-    told = "data_parallel x micro_batch_size = 3 does not divide training.global_batch_size = 128"
+    told = "data_parallel 3 x micro_batch_size 1 = 3 does not divide training.global_batch_size = 128"
     assert answer.reasons[0] == told
 
 

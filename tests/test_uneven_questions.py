@@ -75,6 +75,6 @@ def test_a_strategy_is_judged_on_free_cards_by_the_cards_it_takes(
     (tmp_path / "some.json").write_text('{"backend": "fsdp", "data_parallel": 8}')
 
     assert main(["check", "job.json", "--strategy", "all.json"]) == 2
-    assert "data_parallel x micro_batch_size = 10 does not divide" in capsys.readouterr().err
+    assert "data_parallel 10 x micro_batch_size 1 = 10 does not divide" in capsys.readouterr().err
     assert main(["check", "job.json", "--strategy", "some.json"]) == 0
     assert "dp 8" in capsys.readouterr().out
