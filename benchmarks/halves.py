@@ -52,7 +52,10 @@ def _line(source: str, taught: list[MeasuredStep], others: list[MeasuredStep]) -
         100.0 * float(np.median(np.abs(found - 1.0))) for found in (rows.seconds({}) / rows.measured, ratios)
     )
     reach = log1p(site.interval)
-    published = [step_scatter(any(k.feed_forward.experts for k in step.transformer.kinds)) for step in others]
+    published = [
+        step_scatter(any(k.feed_forward.experts for k in step.transformer.kinds), step.cluster.node.gpu.name)
+        for step in others
+    ]
     return {
         "source": source,
         "taught": site.runs,
@@ -61,7 +64,7 @@ def _line(source: str, taught: list[MeasuredStep], others: list[MeasuredStep]) -
         "before": before,
         "after": after,
         "inside": float(np.mean(np.abs(np.log(ratios)) <= reach)),
-        "width_before": 100.0 * median(found.high - found.low for found in published),
+        "width_before": median(found.width_percent for found in published),
         "width": 100.0 * (exp(reach) - exp(-reach)),
     }
 

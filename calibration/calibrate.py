@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import exp, expm1
-from statistics import fmean
 
 import numpy as np
 import numpy.typing as npt
 
 from ..costs import price
-from ..costs.scatter import drawn, step_scatter
+from ..costs.scatter import own_scatter
 from ..hardware import Site, SiteConstant
 from ..inputs import InputError
 from ..inputs.record import dataclass
@@ -68,7 +67,9 @@ def calibrate(
         evidence=tuple(dict.fromkeys(step.evidence for step in trusted)),
         median_error_before=round(float(np.median(_errors(before))) * 100.0, 2),
         median_error=round(float(np.median(_errors(left_out))) * 100.0, 2),
-        interval=round(min(max(expm1(_reach(trusted, left_out)), LEAST_INTERVAL), 0.9), 4),
+        interval=round(
+            min(max(expm1(own_scatter().reach(np.abs(np.log(left_out)).tolist())), LEAST_INTERVAL), 0.9), 4
+        ),
         constants=_constants(told, fit),
         unidentified=tuple(u.paths[0] for u, yes in zip(fit.unknowns, known, strict=True) if not yes),
         measured=tuple(sorted({f"{s.strategy.software_stack}/{s.cluster.node.gpu.name}" for s in trusted})),
@@ -89,18 +90,6 @@ def _errors(ratios: Array) -> Array:
     """abs(predicted / measured - 1)."""
     found: Array = np.abs(ratios - 1.0)
     return found
-
-
-def _reach(steps: Sequence[MeasuredStep], ratios: Array) -> float:
-    """80 % of further runs lie within exp(+- it): the scatter of these, drawn to that of published runs.
-
-    A site of few runs is so held to scatter as published ones do, one of many as its own do.
-    """
-    routed = [any(kind.feed_forward.experts for kind in step.transformer.kinds) for step in steps]
-    published = [step_scatter(each) for each in routed]
-    scale = fmean(each.scale for each in published)
-    times = fmean(each.reach / each.scale for each in published)
-    return times * drawn(np.abs(np.log(ratios)).tolist(), scale)
 
 
 def _sifted(steps: Sequence[MeasuredStep]) -> tuple[list[MeasuredStep], list[tuple[str, str]]]:

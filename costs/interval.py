@@ -17,6 +17,16 @@ LEAST_SOURCES = 3
 """A kind of fewer sources has no interval of its own: its runs take that of the next wider kind."""
 
 
+def runs_of(rows: int, sources: int) -> str:
+    """What an interval rests on, in words.
+
+    >>> runs_of(12, 1)
+    '12 published runs of one source left out of the fit'
+    """
+    many = "one source" if sources == 1 else f"{sources} sources"
+    return f"{rows} published runs of {many} left out of the fit"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Residuals(Listed):
     """Measured over predicted, of the runs of one kind: an 80 % interval, and what it rests on."""
@@ -29,8 +39,7 @@ class Residuals(Listed):
     @property
     def told(self) -> str:
         """What it rests on, in words."""
-        sources = "one source" if self.sources == 1 else f"{self.sources} sources"
-        return f"{self.rows} published runs of {sources} left out of the fit"
+        return runs_of(self.rows, self.sources)
 
     @classmethod
     def of(cls, by_source: Mapping[str, Sequence[float]], outside: float = OUTSIDE) -> Residuals:

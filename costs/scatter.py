@@ -1,87 +1,114 @@
-"""How far measured step times lie from predicted ones, by kind of run."""
+"""How far measured step times lie from predicted ones: by kind of run, and about their own source."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from math import exp
-from statistics import fmean
+from math import log
+from typing import Any, Literal
 
 from ..inputs.data import data
 from ..inputs.listed import Entries, Listed
 from ..inputs.record import dataclass
-from .interval import ANY
+from .interval import ANY, runs_of
 
-ALIKE = 3
-"""Runs or sources as which the wider kind's scatter counts among those of a kind."""
+StepKind = Literal["told", "told-new-card", "in-part", "moe"]
+"""Dense models told in full, on a card that runs of the fit measured or on another; told in part; experts."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scatter(Listed):
     """The scatter of one kind of runs around their predictions, and what it rests on.
 
-    `scale` is the mean of abs(ln(measured / predicted)); 80 % of runs lie within exp(+-`reach`).
+    80 % of measured over predicted lie between `low` and `high`.
 
-    >>> found = Scatter(scale=0.1, reach=0.16, rows=40, sources=5)
-    >>> round(found.low, 3), round(found.high, 3)
-    (0.852, 1.174)
+    >>> found = Scatter(low=0.8, high=1.2, rows=40, sources=5)
+    >>> round(found.reach, 3), found.told
+    (0.203, '40 published runs of 5 sources left out of the fit')
     """
 
-    scale: float
-    reach: float
+    low: float
+    high: float
     rows: int
     sources: int
 
     @property
-    def low(self) -> float:
-        """Least measured over predicted of the middle 80 %."""
-        return exp(-self.reach)
+    def reach(self) -> float:
+        """Half the distance of the ends, ln."""
+        return log(self.high / self.low) / 2.0
 
     @property
-    def high(self) -> float:
-        """Greatest measured over predicted of the middle 80 %."""
-        return exp(self.reach)
+    def width_percent(self) -> float:
+        """The distance of the ends in percent of the prediction."""
+        return 100.0 * (self.high - self.low)
 
     @property
     def told(self) -> str:
         """What it rests on, in words."""
-        sources = "one source" if self.sources == 1 else f"{self.sources} sources"
-        return f"{self.rows} published runs of {sources} left out of the fit"
+        return runs_of(self.rows, self.sources)
 
 
-def drawn(sizes: Sequence[float], scale: float) -> float:
-    """The mean of `sizes`, as if `ALIKE` more had been seen of the size `scale`.
+@dataclass(frozen=True, kw_only=True)
+class OwnScatter(Listed):
+    """How far runs of one source lie from where its other runs say, abs(ln).
 
-    Few are held to scatter as wider kinds do, many speak for themselves.
-
-    >>> drawn([], 0.25)
-    0.25
-    >>> round(drawn([0.02] * 9, 0.1), 3)
-    0.04
+    `scale` is its mean over sources; `alike` is the variance within sources over that between them. 80 % of
+    further runs of a source lie within exp(+-`times` x its scale).
     """
-    return fmean([*sizes, *[scale] * ALIKE])
+
+    scale: float
+    alike: float
+    times: float
+    rows: int
+    sources: int
+
+    def reach(self, sizes: Sequence[float]) -> float:
+        """Within what, ln, 80 % of further runs lie of a source whose runs are off by `sizes`.
+
+        >>> OwnScatter(scale=0.1, alike=3.0, times=1.5, rows=40, sources=5).reach([])
+        0.15000000000000002
+        """
+        return self.times * drawn(sizes, self.scale, self.alike)
+
+
+def drawn(sizes: Sequence[float], scale: float, alike: float) -> float:
+    """The mean of `sizes` as if `alike` more had been seen of the size `scale`.
+
+    The credibility of n runs is n / (n + alike), where alike is the variance within sources over that between
+    them (Bühlmann, Experience rating and credibility, ASTIN Bulletin 4, 1967).
+
+    >>> drawn([], 0.1, 3.0), round(drawn([0.02] * 9, 0.1, 3.0), 3)
+    (0.1, 0.04)
+    """
+    return (sum(sizes) + alike * scale) / (len(sizes) + alike)
+
+
+@cache
+def _found() -> dict[str, Any]:
+    """The file that ``scripts/step_constants.py --intervals`` writes."""
+    found: dict[str, Any] = data(__package__, "catalogue", "step_scatter.json")
+    return found
 
 
 @cache
 def scatters() -> Entries[Scatter]:
-    """Scatter of step times by kind, of runs whose source was left out of the fit.
-
-    ``scripts/step_constants.py --intervals`` writes them.
-    """
-    told = data(__package__, "catalogue", "step_scatter.json")["kinds"]
-    return Entries(told, lambda kind, entry: Scatter.listed(**entry))
+    """Scatter of step times by kind, of runs whose source was left out of the fit."""
+    return Entries(_found()["kinds"], lambda kind, entry: Scatter.listed(**entry))
 
 
-def step_kind(routed: bool) -> str:
-    """The kind a run is of as to its time.
-
-    >>> step_kind(routed=False)
-    'dense'
-    """
-    return "moe" if routed else "dense"
+@cache
+def own_scatter() -> OwnScatter:
+    """Scatter of runs about their own source."""
+    return OwnScatter.listed(**_found()["own"])
 
 
-def step_scatter(routed: bool) -> Scatter:
-    """That of the run's kind, or of all runs where its kind has none."""
-    kind = step_kind(routed)
+@cache
+def measured_cards() -> frozenset[str]:
+    """Cards that runs of the fit were measured on."""
+    return frozenset(_found()["cards"])
+
+
+def step_scatter(routed: bool, gpu: str) -> Scatter:
+    """That of a plan, which tells all of its run, for a model with experts or without, on the card `gpu`."""
+    kind: StepKind = "moe" if routed else "told" if gpu in measured_cards() else "told-new-card"
     return scatters()[kind if kind in scatters() else ANY]

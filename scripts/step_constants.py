@@ -1,13 +1,13 @@
 """Fit the constants of the step time to published runs and write them into the catalogues.
 
     python scripts/step_constants.py benchmarks/data/{published,more}_runs.csv
-    python scripts/step_constants.py --intervals benchmarks/data/{published,more}_runs.csv
+    python scripts/step_constants.py --intervals benchmarks/data/*_runs.csv
 
 Writes ``models/catalogue/stacks.json``, ``costs/catalogue/cards.json`` and ``law.json`` (values alone), and
 ``benchmarks/data/left_out.json``: for each source the constants that the other sources give. Then, with
-``--intervals``, ``costs/catalogue/step_scatter.json``: how far those left-out predictions lie off where a fit
-trusts the row (``benchmarks.intervals`` says how), and ``benchmarks/data/left_out_scatter.json``: the same
-without each source, and who ran which software on which card.
+``--intervals`` and the files that no fit knows beside those of the fit, ``step_scatter.json``: how far
+left-out predictions lie off where a fit would trust the row (``benchmarks.residuals`` says how), and
+``benchmarks/data/left_out_scatter.json``: the same without each source, and who ran what on which card.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ sys.path.insert(0, str(ROOT))
 from benchmarks import intervals  # noqa: E402
 from benchmarks.fit import PublishedRows, trusted, unknowns  # noqa: E402
 from benchmarks.left_out import price_left_out  # noqa: E402
+from benchmarks.residuals import Residual, own_scatter_of, pools_of, scatters_of, sources_by  # noqa: E402
 from shardwise.calibration.fit import Array, Fit, changes  # noqa: E402
+from shardwise.costs.scatter import Scatter  # noqa: E402
 from shardwise.runs.priced import Run, price_jobs, read_rows  # noqa: E402
 from shardwise.runs.record import read_records  # noqa: E402
 
@@ -52,21 +54,26 @@ def main(arguments: list[str]) -> None:
 
 
 def _write_intervals(left_out: list[Run]) -> None:
-    rows = [intervals.Residual.of(run) for run in left_out]
+    rows = [Residual.of(run) for run in left_out]
+    pools, cards = pools_of(rows), sources_by(rows, lambda row: row.gpu)
     about = (
-        "How far measured step times lie from predicted ones, ln, of runs whose source was left out of the "
-        "fit: scale is the mean, 80 % lie within +-reach (benchmarks/intervals.py)."
+        "How far measured step times lie from predicted ones, of runs whose source was left out of the fit: "
+        "80 % of measured / predicted lie from low to high (benchmarks/residuals.py)."
     )
-    data = {"_about": about, "kinds": _listed(rows)}
-    INTERVALS.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
-    ran: dict[str, set[str]] = {}
-    for row in rows:
-        ran.setdefault(row.ran, set()).add(row.source)
-    without = {
-        source: _listed([r for r in rows if r.source != source]) for source in {r.source for r in rows}
+    data = {
+        "_about": f"{about} own: how far runs lie from the other runs of their source, abs(ln).",
+        "kinds": _listed(scatters_of(pools)),
+        "own": asdict(own_scatter_of(rows)),
+        "cards": list(cards),
     }
-    parts = {"sources": without, "measured": {key: sorted(sources) for key, sources in ran.items()}}
-    lines = [f' "about": "{about} Without each source; and the sources of software and cards."']
+    INTERVALS.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+    sources = sorted({row.source for row in rows})
+    parts = {
+        "sources": {source: _listed(scatters_of(pools, source)) for source in sources},
+        "cards": cards,
+        "measured": sources_by(rows, lambda row: row.ran),
+    }
+    lines = [f' "about": "{about} Without each source; and the sources of cards, and of software on cards."']
     for name, part in parts.items():
         body = ",\n".join(f'  "{key}": {json.dumps(part[key])}' for key in sorted(part))
         lines.append(f' "{name}": {{\n{body}\n }}')
@@ -76,8 +83,8 @@ def _write_intervals(left_out: list[Run]) -> None:
     print(f"median width {held['median_width_percent']:.0f} %")
 
 
-def _listed(rows: list[intervals.Residual]) -> dict[str, dict[str, Any]]:
-    return {kind: asdict(entry) for kind, entry in intervals.scatters_of(rows).items()}
+def _listed(found: dict[str, Scatter]) -> dict[str, dict[str, Any]]:
+    return {kind: asdict(entry) for kind, entry in found.items()}
 
 
 def _fit(rows: PublishedRows) -> None:

@@ -6,9 +6,8 @@ import shlex
 from collections.abc import Iterator
 
 from ..costs import Ledger
-from ..costs.interval import LEAST_SOURCES
 from ..costs.law import law
-from ..costs.scatter import step_scatter
+from ..costs.scatter import measured_cards, step_scatter
 from ..hardware import host
 from ..hardware.host import NO_HOST
 from ..inputs.quantity import gib
@@ -98,15 +97,15 @@ def _nvme(request: Request, strategy: Strategy) -> Notice:
 
 
 def _doubtful(request: Request) -> Iterator[Notice]:
-    """A step time that too few sources stand behind."""
+    """Step times on cards that no published run of the fit was measured on."""
     routed = any(kind.feed_forward.experts for kind in request.model.kinds)
-    ratio = step_scatter(routed)
-    if request.cluster.site is None and ratio.sources < LEAST_SOURCES:
-        kind = "mixtures of experts" if routed else "such models"
+    new = sorted({pool.node.gpu.name for pool in request.cluster.pools} - measured_cards())
+    if request.cluster.site is None and new:
+        ratio = step_scatter(routed, new[0])
         yield Notice(
             code="doubtful-time",
-            message=f"step times of {kind} are doubtful, rankings of plans too: {ratio.told}, took "
-            f"{ratio.low:.2g} to {ratio.high:.2g} times what was predicted",
+            message=f"no run was measured on {', '.join(new)}: step times on such cards are doubtful; "
+            f"{ratio.told} took {ratio.low:.2g} to {ratio.high:.2g} times what was predicted",
             hint="run the best plan of each backend (--set backend=NAME) for 50 steps, then `calibrate`",
         )
 
