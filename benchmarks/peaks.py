@@ -1,29 +1,36 @@
-"""Published peaks as functions of the allocator's constant, and what is left of their errors by kind of run.
+"""Published peaks as functions of the allocator's constant, and what is left of their errors.
 
 A caching allocator keeps blocks that no later request fits: a share of what is allocated in many sizes, one
 constant for all runs under such an allocator. It is chosen on sources that measured what is reserved or the
-whole process; a source that measured allocated tensors does not see it.
+whole process; a source that measured allocated tensors does not see it. `ends` says how an interval is drawn
+of what is left: of all files of runs, of rows with neither micro-batch nor recompute guessed.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from math import exp, log
+from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from shardwise.costs import interval
-from shardwise.costs.interval import ANY, Residuals, kinds_of, residuals
+import numpy as np
+
+from shardwise.costs.interval import Residuals, peak_interval
 from shardwise.costs.law import law
 from shardwise.costs.ledger import LEFT_OUT, View
 from shardwise.models.stack import stack
 from shardwise.runs.priced import Run
 from shardwise.runs.views import GIB
 
+from .ends import Pool
 from .fitting import LEAST_SOURCES, Constants
 from .scores import percent
 
+FILE = Path(__file__).parent / "data" / "left_out_peaks.json"
 SHARE = "fragmentation_share"
 SHARES = tuple(step / 200 for step in range(61))
 """Shares tried: 0 to 0.30."""
@@ -40,14 +47,10 @@ class Spot:
 
 @dataclass(frozen=True)
 class Peak:
-    """A row's measured peak, and what the ledger says of it at any share of holes.
-
-    `kinds` are those of `costs.interval`, nearest first; frameworks that plan their memory are of no backend.
-    """
+    """A row's measured peak, and what the ledger says of it at any share of holes."""
 
     source: str
     name: str
-    kinds: tuple[str, ...]
     view: View
     measured_gib: float
     spots: tuple[Spot, ...]
@@ -71,7 +74,6 @@ class Peak:
         return cls(
             source=run.job.record.text("source"),
             name=run.job.record.name,
-            kinds=kinds_of(strategy.backend, strategy.pipeline_parallel) if caching else (ANY,),
             view=view,
             measured_gib=run.job.measured_gib or 0.0,
             spots=tuple(spots),
@@ -148,55 +150,54 @@ class Peaks:
             }
         }
 
-    def residuals(self, sources: Sequence[str], share: float) -> dict[str, Residuals]:
-        """Quantiles of measured over predicted by kind of run; sources weigh alike, kinds rest on several."""
-        rows: dict[str, dict[str, list[float]]] = {}
-        for source in sources:
-            for peak in (peak for peak in self.by_source[source] if not peak.guessed):
-                for kind in peak.kinds:
-                    ratio = peak.measured_gib / peak.gib(share)
-                    rows.setdefault(kind, {}).setdefault(source, []).append(ratio)
-        return {
-            kind: Residuals.of(groups)
-            for kind, groups in sorted(rows.items())
-            if len(groups) >= interval.LEAST_SOURCES or kind == ANY
-        }
+    def pool(self, share: float) -> Pool:
+        """ln(measured / predicted) of the rows in which nothing that decides memory was guessed."""
+        return Pool.of(
+            (peak.source, log(peak.measured_gib / peak.gib(share))) for peak in self.peaks if not peak.guessed
+        )
+
+
+def residuals_of(pool: Pool, without: str | None = None) -> Residuals:
+    """The interval of a pool, or of its other sources."""
+    left = [pool.names.index(without)] if without in pool.names else []
+    low, high = pool.drawn(left)
+    return Residuals(
+        low=round(exp(low), 4),
+        high=round(exp(high), 4),
+        rows=int((~np.isin(pool.sources, left)).sum()),
+        sources=len(pool.names) - len(left),
+    )
+
+
+@cache
+def residuals_without() -> dict[str, Residuals]:
+    """By source, the interval that the others give."""
+    found = json.loads(FILE.read_text(encoding="utf-8"))["sources"]
+    return {source: Residuals(**entry) for source, entry in found.items()}
 
 
 def coverage(part: Peaks) -> dict[str, Any]:
-    """How many rows of a source left out lie inside the interval that the others give, and its width.
+    """How many rows of each source lie inside the interval that the others give, and its width.
 
-    `catalogue` says the same of the intervals that plans show. With one source alone these stand for both.
+    The share of holes is the catalogue's.
     """
-    left_out, shown = [], []
-    for source in part.sources():
-        others = [name for name in part.sources() if name != source]
-        share = part.fit(others)[SHARE]
-        known = part.residuals(others, share) if others else residuals()
-        left_out += [_held(peak, share, known) for peak in part.by_source[source]]
-        shown += [_held(peak, law(SHARE), residuals()) for peak in part.by_source[source]]
-    names = [peak.source for rows in part.by_source.values() for peak in rows]
+    held = {
+        source: [_held(peak, residuals_without().get(source, peak_interval())) for peak in rows]
+        for source, rows in part.by_source.items()
+    }
+    every = [one for rows in held.values() for one in rows]
+    by_source = {source: fmean(inside for inside, _ in rows) for source, rows in held.items()}
     return {
-        **_share_held(left_out),
-        "inside_by_source": {
-            source: fmean(inside for name, (inside, _) in zip(names, left_out, strict=True) if name == source)
-            for source in part.sources()
-        },
-        "catalogue": _share_held(shown),
+        "rows": len(every),
+        "inside": fmean(inside for inside, _ in every),
+        "inside_by_source": by_source,
+        "inside_by_source_mean": fmean(by_source.values()),
+        "median_width_percent": median(width for _, width in every),
     }
 
 
-def _held(peak: Peak, share: float, known: Mapping[str, Residuals]) -> tuple[bool, float]:
-    """Whether the measured peak lies inside the interval of the row's nearest kind; its width in percent."""
-    ratio = next(known[kind] for kind in peak.kinds if kind in known)
-    predicted = peak.gib(share)
+def _held(peak: Peak, ratio: Residuals) -> tuple[bool, float]:
+    """Whether a measured peak lies inside, readings that differ widening it; and the width in percent."""
+    predicted = peak.gib(law(SHARE))
     low, high = (predicted * s * r for s, r in zip(peak.spread, (ratio.low, ratio.high), strict=True))
     return low <= peak.measured_gib <= high, 100.0 * (high - low) / predicted
-
-
-def _share_held(rows: Sequence[tuple[bool, float]]) -> dict[str, Any]:
-    return {
-        "rows": len(rows),
-        "inside": fmean(inside for inside, _ in rows),
-        "median_width_percent": median(width for _, width in rows),
-    }

@@ -10,7 +10,7 @@ import numpy as np
 from ..hardware import Cluster
 from ..inputs.record import dataclass
 from ..models.stack import stack, stack_names
-from ..models.strategy import BACKENDS, Strategy
+from ..models.strategy import Strategy
 from ..models.training import Training
 from ..models.transformer import Transformer
 from ..models.work import flops_per_token, parameters
@@ -155,8 +155,7 @@ def _ledger(prices: Prices, row: int) -> Ledger:
     layout = prices.book.layout
     flops = flops_per_token(layout.training, layout.transformer) * layout.training.tokens
     known = recipe_of(layout, row)
-    stages = layout.strategies.pipeline_parallel
-    kind, ratio = peak_interval(BACKENDS[layout.strategies.backend[row]], int(stages[row]))
+    ratio = peak_interval()
     weights, optimizer = (known.weights_bytes, known.optimizer_bytes) if known else (0.0, 0.0)
     kept = fixed_recipe_of(layout, row, layout.training.way.kind == "qlora")
     planned = stack_has(layout, "allocator", "planned")
@@ -188,7 +187,7 @@ def _ledger(prices: Prices, row: int) -> Ledger:
         checkpoint_bytes=_checkpoint_bytes(layout, row),
         peak_low=ratio.low,
         peak_high=ratio.high,
-        peak_basis=f"{ratio.rows} published peaks of {ratio.sources} sources, kind {kind}",
+        peak_basis=f"{ratio.rows} published peaks of {ratio.sources} sources left out in turn",
         load_whole_kib=_load_whole_kib(layout, row),
     )
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from benchmarks.fitting import studied
-from benchmarks.peaks import SHARE, Peak, Peaks, Spot, coverage
-from shardwise.costs.interval import ANY, Residuals, kinds_of, peak_interval, residuals
+from benchmarks.peaks import SHARE, Peak, Peaks, Spot, coverage, residuals_of, residuals_without
+from shardwise.costs.interval import peak_interval
 from shardwise.costs.law import constants, law
 from shardwise.costs.ledger import View
 
@@ -16,7 +18,6 @@ def peak(source: str, number: int, share: float, ratio: float = 1.0, view: View 
     return Peak(
         source=source,
         name=f"{source}-{number}",
-        kinds=kinds_of("fsdp", 1),
         view=view,
         measured_gib=(10.0 + share * 5.0) * ratio,
         spots=(Spot(10.0, 0.0 if view == "allocated" else 5.0, 1.0),),
@@ -57,25 +58,44 @@ def test_one_source_fits_nothing() -> None:
 def test_intervals_of_other_sources_hold_rows_like_theirs() -> None:
     """Sources that scatter alike hold each other's rows; one that is half as large is not held."""
     ratios = [0.95 + 0.01 * i for i in range(11)]
-    alike = [peak(source, i, 0.1, ratio) for source in "abc" for i, ratio in enumerate(ratios)]
-    part = Peaks((*alike, *(peak("d", i, 0.1, 0.5) for i in range(11))))
-    found = coverage(part)
+    alike = [peak(source, i, 0.1, ratio) for source in "abcefg" for i, ratio in enumerate(ratios)]
+    pool = Peaks((*alike, *(peak("d", i, 0.1, 0.5) for i in range(11)))).pool(0.1)
+    without = residuals_of(pool, "d")
 
-    assert found["inside_by_source"]["d"] == 0.0
-    assert all(found["inside_by_source"][source] >= 0.8 for source in "abc")
+    assert 0.95 - 1e-4 <= without.low < 1.0 < without.high <= 1.05 + 1e-4
+    assert (without.rows, without.sources) == (66, 6)
+    assert residuals_of(pool).low == pytest.approx(0.5)
 
 
-def test_sources_weigh_alike_in_an_interval() -> None:
-    """Ninety rows of one source do not drown one row of another."""
-    found = Residuals.of({"many": [1.0] * 90, "one": [1.3]})
+def test_guessed_rows_are_no_evidence() -> None:
+    """A rule filled the micro-batch: how far such a row is off says nothing of the ledger."""
+    told, guessed = peak("a", 0, 0.1), replace(peak("b", 0, 0.1, 3.0), guessed=True)
 
-    assert (found.low, found.high, found.rows, found.sources) == (1.0, 1.3, 91, 2)
+    assert Peaks((told, guessed)).pool(0.1).names == ("a",)
+
+
+def test_what_is_kept_of_peaks_rests_on_the_other_sources() -> None:
+    """Each source of the file lacks its own rows; the catalogue has all, and holds the prediction."""
+    every = peak_interval()
+    own = {name: every.rows - found.rows for name, found in residuals_without().items()}
+
+    assert all(found.sources == every.sources - 1 for found in residuals_without().values())
+    assert len(own) == every.sources and sum(own.values()) == every.rows
+    assert every.low < 1.0 < every.high
+
+
+def test_coverage_is_by_the_sources_own_interval() -> None:
+    """A source that no file has is held by the catalogue's; readings that differ widen it."""
+    high = peak_interval().high
+    part = [peak("nobody", i, law(SHARE), ratio) for i, ratio in enumerate((high - 0.01, high + 0.01))]
+    wide = [replace(each, spread=(1.0, 1.2)) for each in part]
+
+    assert coverage(Peaks(tuple(part)))["inside"] == 0.5
+    assert coverage(Peaks(tuple(wide)))["inside"] == 1.0
 
 
 def test_the_catalogue_names_its_sources_and_day() -> None:
-    """The fitted constant carries both; every kind of interval rests on several sources and holds 1."""
+    """The fitted constant carries both."""
     fitted = constants()[SHARE]
 
     assert fitted.date and fitted.grade == "M" and fitted.source.count(",") >= 1
-    assert all(entry.sources >= 3 or kind == ANY for kind, entry in residuals().items())
-    assert peak_interval("megatron", 4)[0] in kinds_of("megatron", 4)

@@ -11,7 +11,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from shardwise.costs.cards import card_factors
-from shardwise.costs.interval import residuals
+from shardwise.costs.interval import peak_interval
 from shardwise.costs.law import constants
 from shardwise.costs.saved_sets import saved_sets
 from shardwise.costs.scatter import scatters
@@ -34,7 +34,7 @@ from shardwise.models.stack import stacks
 
 def tables() -> Iterator[Any]:
     """Every catalogue, or the entries of one."""
-    yield from (saved_sets(), card_factors(), residuals(), scatters(), constants(), backends())
+    yield from (saved_sets(), card_factors(), {"peaks": peak_interval()}, scatters(), constants(), backends())
     yield from (recipes(), losses(), stacks(), schedules(), layer_classes.families())
     yield from (host(), network(), catalogue(), families().common, megatron.known(), *models())
     yield from map(families().family, families().names)

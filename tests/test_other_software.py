@@ -262,10 +262,10 @@ def test_a_guessed_micro_batch_is_no_evidence() -> None:
     ]
     peaks = [Peak.of(run) for run in price_jobs(read_rows(records)[0]) if run.job.measured_gib]
     told = [peak for peak in peaks if not peak.guessed]
-    found = Peaks(tuple(peaks)).residuals(["colossalai_readme", "ms_swift"], 0.1)
+    found = Peaks(tuple(peaks)).pool(0.1)
 
     assert 0 < len(told) < len(peaks)
-    assert found["any"].rows == len(told)
+    assert len(found.logs) == len(told)
 
 
 @pytest.mark.parametrize(
