@@ -1,13 +1,15 @@
 """The ends of an interval that holds rows of sources it was drawn without.
 
-Rows are put in order, each source with the same weight; the ends at a level have that share of the weight
-on their inner side. The level is the least at which, each source left out of drawing in turn, the sources'
-mean share of rows inside is `INSIDE`. The two ends need not lie alike, and the prediction lies between them.
+Rows are put in order, each source with the weight of its credibility: rows of one source err alike, so a
+hundred of them weigh little more than ten, and one weighs less. The ends at a level have that share of the
+weight on their inner side. The level is the least at which, each source left out of drawing in turn, the
+weighed share of rows inside is `INSIDE`. The two ends need not lie alike, and the prediction lies between
+them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -40,9 +42,21 @@ class Pool:
         return cls(np.array([size for _, size in ordered]), sources, names)
 
     @cached_property
+    def counts(self) -> npt.NDArray[np.int64]:
+        """Rows of each source."""
+        return np.bincount(self.sources, minlength=len(self.names))
+
+    @cached_property
+    def credibility(self) -> Array:
+        """The weight of each source: n rows weigh n / (n + alike), see `alike_of`."""
+        alike = alike_of([self.logs[self.sources == index] for index in range(len(self.names))])
+        found: Array = self.counts / (self.counts + alike)
+        return found
+
+    @cached_property
     def weights(self) -> Array:
-        """A source's weight of 1, shared by its rows."""
-        found: Array = 1.0 / np.bincount(self.sources, minlength=len(self.names))[self.sources]
+        """A source's weight, shared by its rows."""
+        found: Array = (self.credibility / self.counts)[self.sources]
         return found
 
     def ends(self, levels: Array, without: Collection[int] = ()) -> tuple[Array, Array]:
@@ -56,14 +70,14 @@ class Pool:
         return np.minimum(low, 0.0), np.maximum(high, 0.0)
 
     def held(self, without: Collection[int] = ()) -> Array:
-        """The sources' mean share of rows inside at each of `LEVELS`, each drawn without itself."""
+        """The weighed share of rows inside at each of `LEVELS`, each source drawn without itself."""
         left = [index for index in range(len(self.names)) if index not in without]
         shares = []
         for index in left:
             low, high = self.ends(LEVELS, {index, *without})
             mine = self.logs[self.sources == index][:, None]
             shares.append(((low <= mine) & (mine <= high)).mean(axis=0))
-        found: Array = np.mean(shares, axis=0)
+        found: Array = np.average(shares, axis=0, weights=self.credibility[left])
         return found
 
     def drawn(self, without: Collection[int] = ()) -> tuple[float, float]:
@@ -74,3 +88,23 @@ class Pool:
             level = LEVELS[enough[:1]] if len(enough) else level
         low, high = self.ends(level, without)
         return float(low[0]), float(high[0])
+
+
+def alike_of(sizes: Sequence[Sequence[float] | Array]) -> float:
+    """Variance of `sizes` within sources over that between their means; all rows where sources do not differ.
+
+    The k of the credibility n / (n + k) of n rows (Bühlmann, Experience rating and credibility, ASTIN
+    Bulletin 4, 1967).
+
+    >>> round(alike_of([[0.1, 0.3], [0.5, 0.7], [0.9, 1.1]]), 3)
+    0.207
+    """
+    several = [mine for mine in sizes if len(mine) > 1]
+    rows = float(sum(map(len, sizes)))
+    if not several:
+        return rows
+    within = float(np.mean([np.var(mine, ddof=1) for mine in several]))
+    between = float(np.var([np.mean(mine) for mine in sizes])) - within * float(
+        np.mean([1.0 / len(mine) for mine in sizes])
+    )
+    return within / between if between > 0.0 else rows

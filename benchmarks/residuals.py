@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, log
-from statistics import fmean, pvariance, variance
+from statistics import fmean
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from shardwise.costs.interval import ANY, LEAST_SOURCES
 from shardwise.costs.scatter import OwnScatter, Scatter, StepKind, drawn
 from shardwise.runs.priced import Run
 
-from .ends import INSIDE, Pool
+from .ends import INSIDE, Pool, alike_of
 from .fit import trusted
 from .left_out import constants_without
 
@@ -130,7 +130,7 @@ def own_scatter_of(rows: Iterable[Residual]) -> OwnScatter:
             logs[row.source].append(row.log)
     several = [mine for _, mine in sorted(logs.items()) if len(mine) > 1]
     sizes = [[abs(each - (sum(mine) - each) / (len(mine) - 1)) for each in mine] for mine in several]
-    scale, alike = fmean(map(fmean, sizes)), _alike(sizes)
+    scale, alike = fmean(map(fmean, sizes)), alike_of(sizes)
     return OwnScatter(
         scale=round(scale, 4),
         alike=round(alike, 2),
@@ -153,14 +153,3 @@ def _times(sizes: Sequence[Sequence[float]], scale: float, alike: float) -> floa
         if total >= enough - 1e-9:
             return ratio
     return max(found)[0]
-
-
-def _alike(sizes: Sequence[Sequence[float]]) -> float:
-    """Variance of `sizes` within sources over that between their means; all rows where sources do not differ.
-
-    >>> round(_alike([[0.1, 0.3], [0.5, 0.7], [0.9, 1.1]]), 3)
-    0.207
-    """
-    within = fmean(map(variance, sizes))
-    between = pvariance(list(map(fmean, sizes))) - within * fmean(1.0 / len(mine) for mine in sizes)
-    return within / between if between > 0.0 else float(sum(map(len, sizes)))
