@@ -144,7 +144,7 @@ def mixed(first: str, second: str, nodes: int = 1) -> Request:
     return Request(
         model="llama-3.2-1b",
         cluster=cluster,
-        training=Training(global_batch_size=32, sequence_length=4096),
+        training=Training(global_batch_size=128, sequence_length=4096),
         choose={"backend": "megatron", "software_stack": "megatron-2023", "context_parallel": 1},
     )
 
