@@ -63,7 +63,7 @@ def test_a_search_closes_by_bounds(
 
 
 def test_a_stack_of_two_kinds_is_closed_by_frontiers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Layers of two kinds lie in order: frontiers of such rows are exact: a leaf, or two that bounds do not part."""
+    """Layers of two kinds lie in order, so frontiers are exact: a leaf, or two that bounds do not part."""
     request = asked("deepseek-v3", 15360, 4096, nodes=256, virtual_pipeline=[1])
     found = work(request, monkeypatch)
 
