@@ -77,7 +77,7 @@ def drawn(sizes: Sequence[float], scale: float, alike: float) -> float:
     The credibility of n runs is n / (n + alike), where alike is the variance within sources over that between
     them (Bühlmann, Experience rating and credibility, ASTIN Bulletin 4, 1967).
 
-    >>> drawn([], 0.1, 3.0), round(drawn([0.02] * 9, 0.1, 3.0), 3)
+    >>> round(drawn([], 0.1, 3.0), 3), round(drawn([0.02] * 9, 0.1, 3.0), 3)
     (0.1, 0.04)
     """
     return (sum(sizes) + alike * scale) / (len(sizes) + alike)
