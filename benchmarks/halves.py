@@ -53,7 +53,9 @@ def _line(source: str, taught: list[MeasuredStep], others: list[MeasuredStep]) -
     )
     reach = log1p(site.interval)
     published = [
-        step_scatter(any(k.feed_forward.experts for k in step.transformer.kinds), step.cluster.node.gpu.name)
+        step_scatter(
+            any(k.feed_forward.experts for k in step.transformer.kinds), [step.cluster.node.gpu.name]
+        )
         for step in others
     ]
     return {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 from math import log
 from typing import Any, Literal
@@ -108,7 +108,7 @@ def measured_cards() -> frozenset[str]:
     return frozenset(_found()["cards"])
 
 
-def step_scatter(routed: bool, gpu: str) -> Scatter:
-    """That of a plan, which tells all of its run, for a model with experts or without, on the card `gpu`."""
-    kind: StepKind = "moe" if routed else "told" if gpu in measured_cards() else "told-new-card"
+def step_scatter(routed: bool, gpus: Collection[str]) -> Scatter:
+    """That of a plan, which tells all of its run, of a model with experts or without, on cards `gpus`."""
+    kind: StepKind = "moe" if routed else "told" if measured_cards().issuperset(gpus) else "told-new-card"
     return scatters()[kind if kind in scatters() else ANY]

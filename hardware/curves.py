@@ -5,7 +5,7 @@ All functions take numpy arrays of any broadcastable shapes and loop over no ele
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NotRequired, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,19 @@ Grade = Literal["M", "A"]
 
 def _floats(values: npt.ArrayLike) -> Array:
     return np.asarray(values, dtype=np.float64)
+
+
+class Rates(TypedDict):
+    """What a product meets on a card: the dense peak of its precision, HBM, bytes of an element, SMs.
+
+    Without `sms` tiles are rounded up but waves are not. An element of the output has 2 bytes if not told.
+    """
+
+    peak_flops_per_s: npt.ArrayLike
+    hbm_bytes_per_s: npt.ArrayLike
+    bytes_per_element: npt.ArrayLike
+    sms: int | None
+    output_bytes_per_element: NotRequired[npt.ArrayLike]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,57 +68,29 @@ class GemmCurve(Listed):
     grade: Grade
     source: str
 
-    def seconds(
-        self,
-        m: npt.ArrayLike,
-        n: npt.ArrayLike,
-        k: npt.ArrayLike,
-        *,
-        peak_flops_per_s: npt.ArrayLike,
-        hbm_bytes_per_s: npt.ArrayLike,
-        bytes_per_element: npt.ArrayLike,
-        sms: int | None,
-        output_bytes_per_element: npt.ArrayLike = 2.0,
-    ) -> Array:
-        """Seconds of the product of (m, k) and (k, n); 0 where a side is 0.
-
-        `peak_flops_per_s` is the dense peak of the curve's precision, `bytes_per_element` the size of
-        an operand's element. Without `sms` tiles are rounded up but waves are not.
-        """
-        product = self.product_seconds(
-            m, n, k,
-            peak_flops_per_s=peak_flops_per_s,
-            hbm_bytes_per_s=hbm_bytes_per_s,
-            bytes_per_element=bytes_per_element,
-            sms=sms,
-            output_bytes_per_element=output_bytes_per_element,
-        )  # fmt: skip
-        read = self.quantise_bytes * _floats(m) * _floats(k) / (self.hbm_share * _floats(hbm_bytes_per_s))
+    def seconds(self, m: npt.ArrayLike, n: npt.ArrayLike, k: npt.ArrayLike, **card: Unpack[Rates]) -> Array:
+        """Seconds of the product of (m, k) and (k, n); 0 where a side is 0."""
+        product = self.product_seconds(m, n, k, **card)
+        rate = self.hbm_share * _floats(card["hbm_bytes_per_s"])
+        read = self.quantise_bytes * _floats(m) * _floats(k) / rate
         return np.where(product > 0, self.launch_seconds + read + product, 0.0)
 
     def product_seconds(
-        self,
-        m: npt.ArrayLike,
-        n: npt.ArrayLike,
-        k: npt.ArrayLike,
-        *,
-        peak_flops_per_s: npt.ArrayLike,
-        hbm_bytes_per_s: npt.ArrayLike,
-        bytes_per_element: npt.ArrayLike,
-        sms: int | None,
-        output_bytes_per_element: npt.ArrayLike = 2.0,
+        self, m: npt.ArrayLike, n: npt.ArrayLike, k: npt.ArrayLike, **card: Unpack[Rates]
     ) -> Array:
         """Of `seconds` the product alone, ``(c^4 + b^4)^(1/4)``: neither its launch nor its quantisation."""
         rows, columns, depth = _floats(m), _floats(n), _floats(k)
         inner = np.maximum(depth, 1.0)
         tiles = np.ceil(rows / self.tile_m) * np.ceil(columns / self.tile_n)
+        sms = card["sms"]
         waves = tiles if sms is None else np.ceil(tiles / sms) * sms
         filled = rows * columns / np.maximum(waves * (self.tile_m * self.tile_n), 1.0)
         share = self.e_max * np.where(filled > 0, filled, 1.0) ** self.wave_exponent
-        compute = 2.0 * rows * columns * inner * (1.0 + self.k0 / inner) / (share * _floats(peak_flops_per_s))
-        operands = (rows * depth + depth * columns) * _floats(bytes_per_element)
-        moved = operands + rows * columns * _floats(output_bytes_per_element)
-        rate = self.hbm_share * _floats(hbm_bytes_per_s)
+        peak = share * _floats(card["peak_flops_per_s"])
+        compute = 2.0 * rows * columns * inner * (1.0 + self.k0 / inner) / peak
+        operands = (rows * depth + depth * columns) * _floats(card["bytes_per_element"])
+        moved = operands + rows * columns * _floats(card.get("output_bytes_per_element", 2.0))
+        rate = self.hbm_share * _floats(card["hbm_bytes_per_s"])
         busy = (rows > 0) & (columns > 0) & (depth > 0)
         return np.where(busy, np.sqrt(np.hypot(compute**2, (moved / rate) ** 2)), 0.0)
 

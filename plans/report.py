@@ -182,7 +182,8 @@ def _uncertainty(request: Request, strategy: Strategy, ledger: Ledger) -> Uncert
         low, high = 1.0 / (1.0 + site.interval), 1.0 + site.interval
         basis = site.basis
     else:
-        ratio = step_scatter(any(kind.feed_forward.experts for kind in request.model.kinds), gpu.name)
+        routed = any(kind.feed_forward.experts for kind in request.model.kinds)
+        ratio = step_scatter(routed, [pool.node.gpu.name for pool in request.cluster.pools])
         low, high = ratio.low, ratio.high
         basis = ratio.told
     least = ledger.limit_ns / 1e9 / gemm_curve(gpu, strategy.precision).e_max

@@ -101,7 +101,7 @@ def _doubtful(request: Request) -> Iterator[Notice]:
     routed = any(kind.feed_forward.experts for kind in request.model.kinds)
     new = sorted({pool.node.gpu.name for pool in request.cluster.pools} - measured_cards())
     if request.cluster.site is None and new:
-        ratio = step_scatter(routed, new[0])
+        ratio = step_scatter(routed, new)
         yield Notice(
             code="doubtful-time",
             message=f"no run was measured on {', '.join(new)}: step times on such cards are doubtful; "

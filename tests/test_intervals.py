@@ -130,9 +130,9 @@ def test_what_is_kept_without_a_source_rests_on_the_others() -> None:
 def test_intervals_hold_the_prediction_and_are_wider_on_cards_nobody_measured() -> None:
     """Of dense plans and of plans with experts; cards that no file of runs names are new."""
     told, new, routed = (
-        step_scatter(False, "H100-SXM-80GB"),
-        step_scatter(False, "L4"),
-        step_scatter(True, "L4"),
+        step_scatter(False, ["H100-SXM-80GB"]),
+        step_scatter(False, ["H100-SXM-80GB", "L4"]),
+        step_scatter(True, ["L4"]),
     )
 
     assert "L4" not in measured_cards() and "H100-SXM-80GB" in measured_cards()
