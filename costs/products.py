@@ -6,6 +6,7 @@ from typing import Literal
 
 import numpy as np
 
+from ..hardware import GemmCurve, Gpu
 from ..hardware.catalogue import gemm_curve
 from ..inputs.record import dataclass
 from ..models.mixers import Mixing
@@ -73,40 +74,35 @@ def product_seconds(layout: Layout, m: Floats, n: Floats, k: Floats, *, linear: 
 def _trained_seconds(layout: Layout, precision: Precision, m: Floats, n: Floats, k: Floats) -> Floats:
     """Seconds of products in one precision inside training: infinite on a card without its arithmetic.
 
-    The card's factor is of its clock under load, so of products alone: what quantises waits for memory. The
-    curve's own launch in 8 and 4 bits is that of the kernels that quantise for serving too.
+    The card's factor is of its clock under load.
     """
     gpu = layout.cluster.node.gpu
     peak = gpu.peak_flops_per_s(precision)
     if peak is None:
         return np.full(m.shape, np.inf)
-    curve, factor = gemm_curve(gpu, precision), training_factor(layout.cluster, precision)
-    scaled = precision in SCALING
-    rested = (curve.product_seconds if scaled else curve.seconds)(
+    return _trained_curve(gpu, precision).seconds(
         m, n, k,
+        load_factor=training_factor(layout.cluster, precision),
         peak_flops_per_s=peak,
         hbm_bytes_per_s=gpu.hbm_bytes_per_s,
         bytes_per_element=LINEAR_BYTES[precision],
         sms=gpu.sms,
     )  # fmt: skip
-    worked = np.maximum(rested, curve.power_seconds(m, n, k)) if factor is None else factor * rested
-    if not scaled:
-        return worked
-    started = gemm_curve(gpu, "bf16").launch_seconds
-    return np.where(worked > 0, started + worked + _quantise_seconds(layout, precision, m, k), 0.0)
 
 
-def _quantise_seconds(layout: Layout, precision: Precision, m: Floats, k: Floats) -> Floats:
-    """Seconds in which an m x k input is made narrow: ``q m k / (hbm_share HBM)``.
+def _trained_curve(gpu: Gpu, precision: Precision) -> GemmCurve:
+    """The card's curve; narrow products launch as those of 16 bits, and Transformer Engine quantises.
 
-    q bytes move for an element of 16 bits: read once more where a tensor's largest value is sought first, and
-    written along rows and along columns, or once where the card reads an 8-bit operand transposed and
+    Bytes that move for an element of 16 bits: read once more where a tensor's largest value is sought first,
+    and written along rows and along columns, or once where the card reads an 8-bit operand transposed and
     blocks have no scales of their own.
     """
-    moved = law(f"{SCALING[precision]}_bytes")
-    if precision == "fp8" and not layout.reads_transposed:
-        moved += law("transposed_bytes")
-    return moved * m * k / memory_rate(layout)
+    curve = gemm_curve(gpu, precision)
+    if precision not in SCALING:
+        return curve
+    copied = precision == "fp8" and not gpu.reads_transposed
+    moved = law(f"{SCALING[precision]}_bytes") + copied * law("transposed_bytes")
+    return curve.quantised_by(gemm_curve(gpu, "bf16"), moved)
 
 
 def misaligned(n: Floats, k: Floats) -> Floats:

@@ -5,7 +5,8 @@ All functions take numpy arrays of any broadcastable shapes and loop over no ele
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, NotRequired, TypedDict, Unpack
+from dataclasses import replace
+from typing import Annotated, Literal, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -26,14 +27,13 @@ def _floats(values: npt.ArrayLike) -> Array:
 class Rates(TypedDict):
     """What a product meets on a card: the dense peak of its precision, HBM, bytes of an element, SMs.
 
-    Without `sms` tiles are rounded up but waves are not. An element of the output has 2 bytes if not told.
+    Without `sms` tiles are rounded up but waves are not. An element of the output has 2 bytes.
     """
 
     peak_flops_per_s: npt.ArrayLike
     hbm_bytes_per_s: npt.ArrayLike
     bytes_per_element: npt.ArrayLike
     sms: int | None
-    output_bytes_per_element: NotRequired[npt.ArrayLike]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,8 +44,10 @@ class GemmCurve(Listed):
     ``c = 2 m n k (1 + k0/k) / (peak e_max w^wave_exponent)`` and ``b = bytes / (hbm_share HBM)``,
     where w is the filled share of the output tiles, rounded up to whole waves of multiprocessors, and q
     (`quantise_bytes`) the bytes that move for each element of the 16-bit input before 8- and 4-bit products:
-    its largest value sought, read, written narrow. Fitted by ``scripts/curves.py`` to aiconfigurator's tables
-    for m >= 256 and n, k from 1,024 to 16,384; `mean_log_error` is the mean |ln(predicted/measured)|.
+    its largest value sought, read, written narrow; none in 16 bits. A catalogue's curve has launch and q of
+    the serving kernels that it was measured with; other software has its own (`quantised_by`). Fitted by
+    ``scripts/curves.py`` to aiconfigurator's tables for m >= 256 and n, k from 1,024 to 16,384;
+    `mean_log_error` is the mean |ln(predicted/measured)|.
 
     This is a rested card at its boost clock. Under steady load its board may draw `sustained_flops_per_s`
     times the energy of a FLOP and no more (`power_seconds`); the clock settles to that within
@@ -68,17 +70,35 @@ class GemmCurve(Listed):
     grade: Grade
     source: str
 
-    def seconds(self, m: npt.ArrayLike, n: npt.ArrayLike, k: npt.ArrayLike, **card: Unpack[Rates]) -> Array:
-        """Seconds of the product of (m, k) and (k, n); 0 where a side is 0."""
-        product = self.product_seconds(m, n, k, **card)
+    def quantised_by(self, other: GemmCurve, quantise_bytes: float) -> GemmCurve:
+        """The same products in software that launches as `other` and moves `quantise_bytes` of its own."""
+        return replace(self, launch_seconds=other.launch_seconds, quantise_bytes=quantise_bytes)
+
+    def seconds(
+        self,
+        m: npt.ArrayLike,
+        n: npt.ArrayLike,
+        k: npt.ArrayLike,
+        *,
+        load_factor: float | None = 1.0,
+        **card: Unpack[Rates],
+    ) -> Array:
+        """Seconds of the product of (m, k) and (k, n); 0 where a side is 0.
+
+        `load_factor` is the time of the product itself over that on a rested card, which neither launches nor
+        memory-bound quantisation share; None: not less than power allows under steady load.
+        """
+        rested = self._product_seconds(m, n, k, **card)
+        worked = (
+            np.maximum(rested, self.power_seconds(m, n, k)) if load_factor is None else load_factor * rested
+        )
         rate = self.hbm_share * _floats(card["hbm_bytes_per_s"])
         read = self.quantise_bytes * _floats(m) * _floats(k) / rate
-        return np.where(product > 0, self.launch_seconds + read + product, 0.0)
+        return np.where(worked > 0, self.launch_seconds + read + worked, 0.0)
 
-    def product_seconds(
+    def _product_seconds(
         self, m: npt.ArrayLike, n: npt.ArrayLike, k: npt.ArrayLike, **card: Unpack[Rates]
     ) -> Array:
-        """Of `seconds` the product alone, ``(c^4 + b^4)^(1/4)``: neither its launch nor its quantisation."""
         rows, columns, depth = _floats(m), _floats(n), _floats(k)
         inner = np.maximum(depth, 1.0)
         tiles = np.ceil(rows / self.tile_m) * np.ceil(columns / self.tile_n)
@@ -89,7 +109,7 @@ class GemmCurve(Listed):
         peak = share * _floats(card["peak_flops_per_s"])
         compute = 2.0 * rows * columns * inner * (1.0 + self.k0 / inner) / peak
         operands = (rows * depth + depth * columns) * _floats(card["bytes_per_element"])
-        moved = operands + rows * columns * _floats(card.get("output_bytes_per_element", 2.0))
+        moved = operands + 2.0 * rows * columns
         rate = self.hbm_share * _floats(card["hbm_bytes_per_s"])
         busy = (rows > 0) & (columns > 0) & (depth > 0)
         return np.where(busy, np.sqrt(np.hypot(compute**2, (moved / rate) ** 2)), 0.0)
