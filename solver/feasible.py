@@ -29,15 +29,12 @@ SECONDS = 0.2
 FIRST, LATER = 64, 2048
 """Rows priced at once: those that promise most first, then the rest."""
 
-KEPT = 2**16
-"""Rows whose coefficients are kept for a next question, at most."""
-
 
 class Rows:
     """Rows of a request not proved too large, in parts, leanest first.
 
     For questions too that differ from it in tighter limits of memory alone: what they do to such rows is
-    told of the same coefficients.
+    told of the same coefficients, which take less than a KiB a row.
     """
 
     def __init__(self, request: Request) -> None:
@@ -62,8 +59,7 @@ class Rows:
             fits = np.flatnonzero(can_fit(part))
             _ = (part.tail, part.ends) if len(fits) else None  # what plans of all rows that fit ask for
             part = part.take(fits)
-            if index == len(self._kept) and sum(len(one.strategies) for one in self._kept) < KEPT:
-                self._kept.append(part)
+            self._kept.append(part)
             yield part
 
 
