@@ -12,8 +12,8 @@ from .moments import Alive
 from .terms import Note, Term, kib
 
 _LOGITS = Note(
-    "e T V / t; e bytes per entry of the loss kernel; e T V where logits are gathered; "
-    "Liger's: 2 C V + 2 T h + 2 V h, chunks of C = T h / V tokens, rounded up to a power of 2",
+    "e C V / t; e bytes per entry of the loss kernel; e C V where logits are gathered; C tokens at once, "
+    "T or a part of it. Liger's: C = T h / V rounded up to a power of 2, and gradients 2 T h + 2 V h beside",
     "torchtitan, torchtune, llm-foundry, Megatron-LM rows (catalogue losses.json); Liger-Kernel ead96b61",
     "M",
 )
@@ -36,10 +36,38 @@ def entry_bytes(layout: Layout) -> Floats:
 
 
 def entries(layout: Layout) -> Floats:
-    """Vocabulary entries of a micro-batch that a rank holds at the loss."""
+    """Vocabulary entries of a micro-batch that a rank holds at the loss, were all tokens taken at once."""
+    return _entries_of(layout, layout.tokens)
+
+
+def _entries_of(layout: Layout, tokens: Floats) -> Floats:
     gathered = np.array([losses()[name].whole_vocabulary for name in WORDS["loss_kernel"]])
     share = np.where(gathered[layout.strategies.loss_kernel], 1.0, layout.tensor)
-    return layout.tokens * layout.vocabulary / share
+    return tokens * layout.vocabulary / share
+
+
+def _at_once(layout: Layout) -> Floats:
+    """Tokens the loss takes at once: all, a part of them, or so many that logits are as hidden states."""
+    chunks = [losses()[name].chunks for name in WORDS["loss_kernel"]]
+    number = np.array([np.nan if isinstance(parts, str) else float(parts) for parts in chunks])
+    parted = layout.tokens / number[layout.strategies.loss_kernel]
+    parts = -(-layout.transformer.vocab_size // layout.transformer.hidden_size)
+    chunk = 2.0 ** np.ceil(np.log2(np.maximum(np.ceil(layout.tokens / parts), 1.0)))
+    return np.where(np.isnan(parted), np.minimum(chunk, layout.tokens), parted)
+
+
+def alive_bytes(layout: Layout) -> Floats:
+    """Bytes on the rank at the worst instant of the loss, of the tokens it takes at once.
+
+    With the gradients of the head and of its input, where a loss makes them in the forward pass.
+    """
+    kernel = layout.strategies.loss_kernel
+    early = np.array([float(losses()[name].gradients_in_forward) for name in WORDS["loss_kernel"]])
+    trained = trained_shares(layout.training, layout.transformer).head
+    head = trained * layout.element_bytes * layout.vocabulary * layout.transformer.hidden_size
+    logits = entry_bytes(layout) * _entries_of(layout, _at_once(layout))
+    found: Floats = logits + early[kernel] * (layout.hidden_bytes + head)
+    return found
 
 
 def kept_bytes(layout: Layout) -> Floats:
@@ -58,30 +86,14 @@ def loss_moved_bytes(layout: Layout) -> Floats:
 
 def logits_terms(layout: Layout) -> list[Alive]:
     """Terms of the loss; alive at the end of the forward pass only."""
-    chunked = np.array([losses()[name].chunk_as_wide_as_hidden for name in WORDS["loss_kernel"]])
-    by_width = chunked[layout.strategies.loss_kernel]
-    size = np.where(by_width, _chunked_bytes(layout), entry_bytes(layout) * entries(layout))
     states = layout.hidden_bytes
     gathered = np.where((layout.tensor > 1) & (layout.strategies.sequence_parallel > 0), states, 0.0)
     head = kib(last=2.0 * states / layout.split_tokens + gathered)
     return [
-        Alive(("forward",), Term("logits", "stage", _LOGITS, kib(last=size))),
+        Alive(("forward",), Term("logits", "stage", _LOGITS, kib(last=alive_bytes(layout)))),
         Alive(("forward",), Term("head_input", "stage", _HEAD, head)),
         *_further(layout),
     ]
-
-
-def _chunked_bytes(layout: Layout) -> Floats:
-    """What a loss holds that takes so many tokens at a time that their logits are as large as hidden states.
-
-    Logits of a chunk, with gradients in their place, and the gradients of input and head.
-    """
-    hidden, whole = layout.transformer.hidden_size, layout.transformer.vocab_size
-    chunk = 2.0 ** np.ceil(np.log2(np.maximum(np.ceil(layout.tokens / -(-whole // hidden)), 1.0)))
-    logits = entry_bytes(layout) * np.minimum(chunk, layout.tokens) * layout.vocabulary / layout.tensor
-    trained = trained_shares(layout.training, layout.transformer).head
-    found: Floats = logits + layout.hidden_bytes + trained * layout.element_bytes * layout.vocabulary * hidden
-    return found
 
 
 def _further(layout: Layout) -> list[Alive]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -57,8 +57,11 @@ class Loss(Listed):
     tensor_parallel_bytes_per_entry: Annotated[float, Field(ge=0)]
     whole_vocabulary: bool = False
     """Whether logits are gathered before the loss: each tensor rank then holds every entry."""
-    chunk_as_wide_as_hidden: bool = False
-    """Whether it takes so few tokens at a time that their logits are about as large as all hidden states."""
+    chunks: Annotated[int, Field(ge=1)] | Literal["vocabulary / hidden size"] = 1
+    """Parts that the tokens are taken in, one after another: their number, or so many that the logits of one
+    are about as large as all hidden states, each a power of 2 tokens."""
+    gradients_in_forward: bool = False
+    """Whether the gradients of the head and of its input stand in the forward pass already."""
     kept_bytes_per_entry: Annotated[float, Field(ge=0)] = 0.0
     """What its own backward keeps, where another loss runs before that: of backends that train predictors."""
     moved_bytes_per_entry: Annotated[float, Field(ge=0)]
