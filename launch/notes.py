@@ -11,8 +11,8 @@ from ..plans import Request
 from ..plans.plan import Plan
 from . import shared_sequence, ways
 from .deepspeed.write import LR_PLACEHOLDER
+from .fsdp.decisions import decisions
 from .fsdp.limits import replicas_of
-from .fsdp.write import decisions
 from .megatron.bridge import FILE as BRIDGE_FILE
 from .megatron.bridge import recipe
 from .megatron.constants import edits

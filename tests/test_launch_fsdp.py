@@ -10,8 +10,9 @@ from plans_by_hand import fsdp, plan, stage, tiny
 from pydantic import ValidationError
 
 from shardwise.launch import emit, refusal
+from shardwise.launch.fsdp.decisions import decisions
 from shardwise.launch.fsdp.schema import FsdpPlan
-from shardwise.launch.fsdp.write import decisions, module
+from shardwise.launch.fsdp.write import module
 from shardwise.models import Attention, Block, FeedForward, Run, Strategy, Transformer
 
 PLAIN = fsdp(3, 8)

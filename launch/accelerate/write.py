@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from ...models.strategy import Strategy
 from ...plans.plan import Plan
 from ..families import families
+from ..fsdp.decisions import ROTATIONS
 from ..fsdp.limits import compiled, replicas_of
-from ..fsdp.write import ROTATIONS
 from ..releases import tested_with
 from ..shape import shape
 from .schema import AccelerateConfig, DynamoConfig, FsdpConfig, ParallelismConfig

@@ -9,8 +9,8 @@ from pydantic import ValidationError
 from ...inputs import InputError
 from ...models.training import Training
 from ..documents import Document
+from .decisions import DTYPES, ROTATIONS
 from .schema import FsdpPlan
-from .write import DTYPES, ROTATIONS
 
 OPTIONAL = (
     "offload_activations",

@@ -7,8 +7,8 @@ import shlex
 from collections.abc import Iterator
 
 from ...plans.plan import Plan
+from ..fsdp.decisions import DTYPES
 from ..fsdp.limits import compiled, replicas_of
-from ..fsdp.write import DTYPES
 from ..label import label
 from ..releases import read_in
 from ..steps import steps_of

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ...models.strategy import Strategy
+from ..fsdp.decisions import ROTATIONS
 from ..fsdp.limits import compiled, replicas_of
-from ..fsdp.write import ROTATIONS
 from ..mesh import MESH, ULYSSES
 
 REPLICAS = "PARALLELISM_CONFIG_DP_REPLICATE_SIZE"
