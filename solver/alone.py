@@ -6,8 +6,7 @@ import numpy as np
 
 from ..costs.book import Sum
 from ..costs.columns import Bools, Ints
-from .bounds import supports
-from .cases import recompute_alike
+from .cases import knows, recompute_alike
 from .coefficients import Coefficients, allowed_recompute, capacity_kib, host_capacity_kib
 from .lower import NEVER
 
@@ -52,7 +51,7 @@ class _Grid:
 
     def _able(self, word: str) -> Bools:
         """Rows whose layers may be recomputed so, beside the other axes."""
-        found: Bools = supports(self.coefficients, self.rows, word) & (word in self.words)
+        found: Bools = knows(word)[self.coefficients.strategies.backend[self.rows]] & (word in self.words)
         return found[:, None, None]
 
     def _wide(self, values: Ints) -> Ints:

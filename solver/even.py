@@ -12,7 +12,7 @@ from ..costs.schedule import Rounds
 from ..inputs.record import dataclass
 from ..models.backend import backend
 from ..models.strategy import BACKENDS
-from .bounds import supports
+from .cases import knows
 from .coefficients import Coefficients, allowed_recompute, capacity_kib, host_capacity_kib
 from .lower import NEVER
 
@@ -134,7 +134,7 @@ class Even:
         """Step of each row with one word of recompute, `NEVER` where it does not fit."""
         c = self.coefficients
         again = np.zeros_like(self.layers) if word == "none" else self.again(word)
-        fits = self.fits_host & supports(c, np.arange(len(again)), word)
+        fits = self.fits_host & knows(word)[c.strategies.backend]
         for moment, over in self.excess.items():
             if word != "none":
                 over = over + self.flight * again * c.memory[moment].flight[word][:, :1]

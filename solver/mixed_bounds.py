@@ -12,8 +12,8 @@ from ..costs.columns import Bools, Ints, Strategies
 from ..costs.mixed import BOUNDARY
 from ..inputs.record import dataclass
 from ..plans import Request
-from .bounds import most_layers
 from .coefficients import Coefficients
+from .loose import most_layers
 from .lower import NEVER, layers_by_kind
 
 

@@ -10,9 +10,10 @@ from ..costs.book import Sum
 from ..costs.columns import Bools, Ints, distinct
 from ..costs.schedule import step
 from ..inputs.record import dataclass
-from .bounds import relief_of, supports
+from .cases import knows
 from .coefficients import Coefficients, allowed_recompute, capacity_kib, host_capacity_kib
 from .even import even_step, recompute_all
+from .loose import relief_of
 from .lower import NEVER
 from .slots import kinds_before, slots
 
@@ -181,7 +182,7 @@ def _with_word(
         again = _needed(coefficients, even, excess, word)
         again = np.minimum(again.max(axis=1)[:, None], most)
         again = np.where(recompute_all(coefficients, word)[rows][:, None], most, again)
-    fits = fits_host & supports(coefficients, rows, word)
+    fits = fits_host & knows(word)[coefficients.strategies.backend[rows]]
     for moment, over in excess.items():
         if word != "none":
             total = coefficients.memory[moment]
