@@ -16,6 +16,7 @@ from .cases import FULL, cases, recompute_alike
 from .coefficients import Coefficients, allowed_recompute, host_capacity_kib
 from .level import Level, halved
 from .lower import NEVER
+from .picks import Picks
 from .stage_limits import SHARES, comm_share, on_stages
 from .table import SHOWN_CHUNK, SHOWN_TAIL, RowTable
 
@@ -174,10 +175,10 @@ def _words(table: RowTable) -> list[str]:
 
 def free_tables(table: RowTable, longest: int) -> list[Ints]:
     """Fitting options of each stage where each layer is free."""
-    found, every = [], "none" not in _words(table)
+    found, picks, every = [], Picks(table), "none" not in _words(table)
     for stage in range(table.stages):
-        spans = table.spans(*_where(table, stage, longest))
-        weighed = table.weighed(table.free_picks(stage, spans, every))
+        spans = picks.spans(*picks.where(stage, longest))
+        weighed = table.weighed(picks.free(stage, spans, every))
         found += table.options(np.array([stage]), weighed, np.ones((1, 1), dtype=np.bool_))
     return found
 
@@ -224,14 +225,14 @@ def _alike(table: RowTable, limit_ns: int, known: Level | None) -> Iterator[tupl
 
 def stage_tables(table: RowTable, word: int, number: int, longest: int) -> list[Ints]:
     """Fitting options of each stage under one way of recomputing."""
-    layers = table.places
+    layers, picks = table.places, Picks(table)
     several = table.prefix.shape[1] > 1
-    spans = table.spans(range(layers) if several else range(1), _lengths(table, longest))
-    weighed = table.weighed(table.picks(spans, word, number))
+    spans = picks.spans(range(layers) if several else range(1), picks.lengths(longest))
+    weighed = table.weighed(picks.alike(spans, word, number))
     stages = np.arange(table.stages)
     inside = np.ones((len(stages), len(spans)), dtype=np.bool_)
     if several:
-        starts = [_where(table, stage, longest)[0] for stage in stages.tolist()]
+        starts = [picks.where(stage, longest)[0] for stage in stages.tolist()]
         first, end = (np.array([getattr(part, edge) for part in starts]) for edge in ("start", "stop"))
         inside = (spans[:, 0] >= first[:, None]) & (spans[:, 0] < end[:, None])
         inside[-1] &= spans.sum(axis=1) == layers
@@ -256,22 +257,3 @@ def _joined(tables: list[Ints], layers: int) -> list[Ints]:
 def _longest(table: RowTable, limit_ns: int) -> int:
     """Most layers a chunk may hold."""
     return int(longest(table.coefficients, np.array([table.row]), limit_ns)[0])
-
-
-def _where(table: RowTable, stage: int, longest: int) -> tuple[range, range]:
-    """Depths at which a stage may start, as others hold 1 to `longest` layers each, and lengths."""
-    layers, left = table.places, table.stages - stage
-    if table.prefix.shape[1] == 1:
-        return range(1), _lengths(table, longest)
-    first, last = max(stage, layers - left * longest), min(stage * longest, layers - left)
-    return range(first, last + 1), _lengths(table, longest)
-
-
-def _lengths(table: RowTable, longest: int) -> range:
-    """Chunk-layers a stage may hold."""
-    layers, stages = table.places, table.stages
-    if stages == 1:
-        return range(layers, layers + 1)
-    if backend(BACKENDS[table.coefficients.strategies.backend[table.row]]).layers_freedom == "even":
-        return range(layers // stages, layers // stages + (2 if layers % stages else 1))
-    return range(1, longest + 1)

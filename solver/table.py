@@ -9,8 +9,7 @@ import numpy as np
 from ..costs.book import Sum
 from ..costs.columns import Bools, Ints
 from ..inputs.record import dataclass
-from .cases import FULL, SELECTIVE
-from .coefficients import Coefficients, allowed_recompute, capacity_kib
+from .coefficients import Coefficients, capacity_kib
 from .slots import Slots, kinds_before, slots
 from .stage_limits import comm_share
 
@@ -239,59 +238,7 @@ class RowTable:
         left: Ints = room - stay - in_flight[:, None] * flying
         return left
 
-    def spans(self, starts: range, lengths: range) -> Ints:
-        """(start, layers) of all spans within the stack that part no modules that predict further tokens."""
-        grid = np.stack(np.meshgrid(np.array(starts), np.array(lengths), indexing="ij"), axis=-1)
-        spans: Ints = grid.reshape(-1, 2).astype(np.int64)
-        end, layers = spans.sum(axis=1), self.places
-        whole = (end <= layers - self.coefficients.request.model.mtp_layers) | (end == layers)
-        inside: Ints = spans[whole]
-        return inside
-
-    def picks(self, spans: Ints, word: int, number: int) -> Ints:
-        """(start, layers, full, selective, offloaded) of spans under one way of recomputing."""
-        none, layers = np.zeros(len(spans), dtype=np.int64), spans[:, 1]
-        full = np.minimum(layers, number) if word == FULL else none
-        selective = layers if word == SELECTIVE else none
-        offloaded = layers * self.chunks if self.coefficients.folds[self.row] else none
-        return np.column_stack([spans, full, selective, offloaded])
-
-    def free_picks(self, stage: int, spans: Ints, every: bool) -> Ints:
-        """The same where each layer is free, and offloaded or not."""
-        found = [self._free_picks(stage, span, every) for span in spans]
-        return np.concatenate(found) if found else np.zeros((0, 5), dtype=np.int64)
-
-    def _free_picks(self, stage: int, span: Ints, every: bool) -> Ints:
-        """Recompute and offload of one span, layer by layer.
-
-        Where all layers are alike, of the pairs with one number of selective layers only that with the
-        fewest full ones that fit is of use: each further one costs time.
-        """
-        length = int(span[1])
-        fewest = comm_share(self.coefficients.request) is None
-        alike = self.prefix.shape[1] == 1 and not every and fewest
-        words = allowed_recompute(self.coefficients.request)
-        pairs, offloads = self._free_pairs(length, every, words, alike), self._offloads(length)
-        grid = np.repeat(pairs, len(offloads), axis=0)
-        tail = np.tile(offloads, len(pairs))[:, None]
-        head = np.broadcast_to(span, (len(grid), 2))
-        picks = np.concatenate([head, grid, tail], axis=1)
-        if alike and "full" in words:
-            picks[:, 2] = self._fewest_full(stage, picks)
-            picks = picks[picks[:, 2] + picks[:, 3] <= length]
-        return picks
-
-    def _free_pairs(self, length: int, every: bool, words: tuple[str, ...], alike: bool) -> Ints:
-        """(full, selective) layers of a span; with none of the first where they are filled in later."""
-        full = "full" in words and not alike
-        fulls = np.arange(length + 1) if full else np.zeros(1, dtype=np.int64)
-        partial = np.arange(length + 1) if "selective" in words else np.zeros(1, dtype=np.int64)
-        pairs = np.stack(np.meshgrid(fulls, partial, indexing="ij"), axis=-1).reshape(-1, 2)
-        total = pairs.sum(axis=1)
-        kept: Ints = pairs[total == length] if every else pairs[total <= length]
-        return kept
-
-    def _fewest_full(self, stage: int, picks: Ints) -> Ints:
+    def fewest_full(self, stage: int, picks: Ints) -> Ints:
         """Fully recomputed layers that picks without any need to fit every moment; 2^40 where none helps."""
         fewest = np.zeros(len(picks), dtype=np.int64)
         in_flight = int(self.coefficients.in_flight[self.row, stage])
@@ -301,11 +248,3 @@ class RowTable:
             needed = -(-lacking // relief) if relief > 0 else np.where(lacking > 0, 2**40, 0)
             fewest = np.maximum(fewest, needed)
         return fewest
-
-    def _offloads(self, length: int) -> Ints:
-        s = self.coefficients.strategies
-        if not s.away("offload_optimizer")[self.row]:
-            return np.zeros(1, dtype=np.int64)
-        if self.coefficients.folds[self.row]:
-            return np.array([length * self.chunks], dtype=np.int64)
-        return np.arange(length * self.chunks + 1, dtype=np.int64)
