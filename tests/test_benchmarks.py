@@ -5,8 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
-import subprocess
-import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -552,17 +551,18 @@ def test_spearman_shares_ranks_of_equals_and_needs_three() -> None:
     assert summary([(1.0, 1.0)])["mape"] == 0
 
 
-@pytest.mark.parametrize("name", ["accuracy", "regret", "oracle", "efficiency"])
-def test_bad_files_give_one_line_and_code_two(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("main", [accuracy.main, regret.main, oracle.main, efficiency.main])
+def test_bad_files_give_one_line_and_code_two(
+    main: Callable[[Sequence[str]], int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A missing file or column is told in one line; with --json as an object too."""
     empty = tmp_path / "bad.csv"
     empty.write_text("id,source\na,b\n", encoding="utf-8")
-    files = [str(empty)] * (2 if name == "regret" else 1)
-    command = [sys.executable, "-m", f"benchmarks.{name}", "--json", *files]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    files = [str(empty)] * (2 if main is regret.main else 1)
+    code, told = main(["--json", *files]), capsys.readouterr()
 
-    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
-    assert json.loads(done.stdout)["error"]["field"] == "column"
+    assert code == 2 and len(told.err.splitlines()) == 1
+    assert json.loads(told.out)["error"]["field"] == "column"
 
 
 def test_json_is_one_object_and_stable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

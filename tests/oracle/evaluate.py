@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import chain
+from operator import mul
 from typing import NamedTuple
 
 from shardwise.plans import Request
@@ -38,6 +41,26 @@ def in_flight(row: Row, stage: int) -> int:
     p, v, m = row.pipeline_parallel, row.virtual_pipeline, row.gradient_accumulation_steps
     ahead = p - stage if v == 1 else (v - 1) * p + 2 * (p - 1 - stage) + 1
     return min(ahead, m * v)
+
+
+Counts = tuple[int, ...]
+"""Layers of each kind: all, recomputed whole, recomputed in part, offloaded; in the order of `Affine`."""
+
+
+@lru_cache(maxsize=2**16)
+def counted(held: Held, chunks: tuple[tuple[int, ...], ...], kinds: int) -> Counts:
+    """Layers of some chunks of a stage, one by one; offloaded ones are counted over all its chunks."""
+    found = [[0] * kinds for _ in range(4)]
+    every, whole, part, offloaded = found
+    for depth, kind in (pair for chunk in chunks for pair in enumerate(chunk)):
+        every[kind] += 1
+        if depth < held.full:
+            whole[kind] += 1
+        elif depth < held.full + held.selective:
+            part[kind] += 1
+    for kind in [kind for chunk in held.chunks for kind in chunk][held.layers - held.offloaded :]:
+        offloaded[kind] += 1
+    return tuple(chain(*found))
 
 
 @dataclass
@@ -105,25 +128,30 @@ class Evaluator:
 
     def _weighed(self, stage: int, held: Held) -> Weight:
         costs, flight, v = self.costs, in_flight(self.row, stage), self.row.virtual_pipeline
+        kinds = len(costs.chunk.layer)
+        whole = counted(held, held.chunks, kinds)
+        chunks = [counted(held, (chunk,), kinds) for chunk in held.chunks]
+        unlike = set(chunks)
         peaks = [
-            self._add(moment.stay, stage, held, held.chunks)
-            + flight * max(self._add(moment.flight, stage, held, [chunk]) for chunk in held.chunks)
+            self._add(moment.stay, stage, whole)
+            + flight * max(self._add(moment.flight, stage, chunk) for chunk in unlike)
             for moment in costs.moments
         ]
         work = costs.chunk._replace(first=0, last=0)
-        each = [self._add(work, stage, held, [chunk]) for chunk in held.chunks]
+        each = [self._add(work, stage, chunk) for chunk in chunks]
         longest, busy, link = max(each), max(each), 0
-        for chunk, spread, whole in self._outer(stage):
+        for chunk, spread, alone in self._outer(stage):
             busy += max(spread - (longest - each[chunk]) // v, 0)
-            link = max(link, each[chunk] + whole)
+            link = max(link, each[chunk] + alone)
+        sent = self.passes * self._add(costs.sent_chunk, stage, chunks[0])
         return Weight(
             max(peaks),
-            self._add(costs.host, stage, held, held.chunks),
+            self._add(costs.host, stage, whole),
             busy,
-            self._add(costs.tail, stage, held, held.chunks),
-            self._add(costs.shown_chunk, stage, held, held.chunks[:1]),
-            self._add(costs.shown_tail, stage, held, held.chunks),
-            self._sent(stage, held),
+            self._add(costs.tail, stage, whole),
+            self._add(costs.shown_chunk, stage, chunks[0]),
+            self._add(costs.shown_tail, stage, whole),
+            sent + self._add(costs.sent_stage, stage, whole),
             longest,
             link,
         )
@@ -137,20 +165,11 @@ class Evaluator:
         here = stage == self.row.pipeline_parallel - 1
         return first + ([(-1, self.costs.chunk.last, self.costs.whole_last)] if here else [])
 
-    def _sent(self, stage: int, held: Held) -> int:
-        each = self._add(self.costs.sent_chunk, stage, held, held.chunks[:1])
-        return self.passes * each + self._add(self.costs.sent_stage, stage, held, held.chunks)
-
-    def _add(self, part: Affine, stage: int, held: Held, chunks: Sequence[Sequence[int]]) -> int:
-        """Ends, then layer by layer of some chunks."""
+    def _add(self, part: Affine, stage: int, counts: Counts) -> int:
+        """Ends, then so many layers."""
         total = part.fixed
         total += part.first if stage == 0 else 0
         total += part.last if stage == self.row.pipeline_parallel - 1 else 0
-        for depth, kind in (pair for chunk in chunks for pair in enumerate(chunk)):
-            total += part.layer[kind]
-            if depth < held.full:
-                total += part.full[kind]
-            elif depth < held.full + held.selective:
-                total += part.selective[kind]
-        every = [kind for chunk in held.chunks for kind in chunk]
-        return total + sum(part.offloaded[kind] for kind in every[len(every) - held.offloaded :])
+        each = chain(part.layer, part.full, part.selective, part.offloaded)
+        layers: int = sum(map(mul, each, counts))
+        return total + layers

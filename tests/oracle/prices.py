@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from shardwise.costs.book import Book
 from shardwise.costs.columns import NAMES, Strategies
 from shardwise.costs.layout import Layout
@@ -55,52 +57,39 @@ class Costs(NamedTuple):
     whole_last: int
 
 
-_Plain = list[tuple[str, dict[str, list[list[int]]]]]
-
-
 def costs_of(request: Request, rows: Sequence[Row]) -> Iterator[Costs]:
     """The coefficients of each row, terms added up one by one."""
     columns = Strategies.of_rows({name: [getattr(row, name) for row in rows] for name in NAMES})
     book = Book(Layout(request.model, request.training, request.cluster, columns))
-    kinds = len(request.model.kinds)
-    moments = [_plain(book.memory[moment], kinds) for moment in MOMENTS]
-    chunk, tail, host = (_plain(terms, kinds) for terms in (book.chunk, book.tail, book.host))
-    shown = [_plain([t for t in terms if "_comm" in t.name], kinds) for terms in (book.chunk, book.tail)]
-    sent, unspread = _plain(book.uplink, kinds), _plain(book.unspread, kinds)
-    for row in range(len(rows)):
-        yield Costs(
-            _sum(chunk, row, kinds, "chunk"),
-            _sum(tail, row, kinds, "stage"),
-            _sum(host, row, kinds, "stage"),
-            _sum(shown[0], row, kinds, "chunk"),
-            _sum(shown[1], row, kinds, "stage"),
-            _sum(sent, row, kinds, "chunk"),
-            _sum(sent, row, kinds, "stage"),
-            tuple(Moment(_sum(m, row, kinds, "stage"), _sum(m, row, kinds, "flight")) for m in moments),
-            *_sum(unspread, row, kinds, "chunk")[1:3],
-        )
+    shape = len(rows), len(request.model.kinds)
+    chunk, tail, uplink = book.chunk, book.tail, book.uplink
+    shown = [[t for t in terms if "_comm" in t.name] for terms in (chunk, tail)]
+    parts = [
+        _sums(chunk, "chunk", shape),
+        _sums(tail, "stage", shape),
+        _sums(book.host, "stage", shape),
+        _sums(shown[0], "chunk", shape),
+        _sums(shown[1], "stage", shape),
+        _sums(uplink, "chunk", shape),
+        _sums(uplink, "stage", shape),
+    ]
+    moments = [
+        map(Moment, _sums(book.memory[moment], "stage", shape), _sums(book.memory[moment], "flight", shape))
+        for moment in MOMENTS
+    ]
+    whole = _sums(book.unspread, "chunk", shape)
+    first, last = [one.first for one in whole], [one.last for one in whole]
+    yield from map(Costs, *parts, zip(*moments, strict=True), first, last)
 
 
-def _plain(terms: Sequence[Term], kinds: int) -> _Plain:
-    """Terms as lists: for each piece the values of every row, one or one a kind."""
-    found: _Plain = []
+def _sums(terms: Sequence[Term], per: str, shape: tuple[int, int]) -> list[Affine]:
+    """The sum of the terms that count once a `per`, of each row."""
+    rows, kinds = shape
+    total = {name: np.zeros(rows if name in ENDS else shape, dtype=np.int64) for name in (*ENDS, *BY_KIND)}
     for term in terms:
-        pieces: dict[str, list[list[int]]] = {}
-        for piece, values in term.coefficients.items():
-            wide = 1 if piece in ENDS else kinds
-            pieces[piece] = [[value] * wide if isinstance(value, int) else value for value in values.tolist()]
-        found.append((term.per, pieces))
-    return found
-
-
-def _sum(terms: _Plain, row: int, kinds: int, per: str) -> Affine:
-    total = {name: [0] * (1 if name in ENDS else kinds) for name in (*ENDS, *BY_KIND)}
-    for counted, pieces in terms:
-        if counted != per:
-            continue
-        for piece, values in pieces.items():
-            for index, value in enumerate(values[row]):
-                total[piece][index] += value
-    fixed, first, last = (total[name][0] for name in ENDS)
-    layer, full, selective, offloaded = (tuple(total[name]) for name in BY_KIND)
-    return Affine(fixed, first, last, layer, full, selective, offloaded)
+        if term.per == per:
+            for piece, values in term.coefficients.items():
+                total[piece] += values[:, None] if piece in BY_KIND and values.ndim == 1 else values
+    ends = [total[name].tolist() for name in ENDS]
+    by_kind = [map(tuple, total[name].tolist()) for name in BY_KIND]
+    return [Affine(*each) for each in zip(*ends, *by_kind, strict=True)]
