@@ -43,8 +43,8 @@ _AGAIN = Note("the forward of a recomputed layer, or its dropped part", "arXiv 2
 _WEIGHT = Note("products of the gradients of weights", "arXiv 2401.10241 section 2", "D", "s")
 _FORWARD = Note("the forward pass; half of what both passes talk", "arXiv 2401.10241 section 2", "A", "s")
 _ADD = Note(
-    "(GA 10 + b_c) N / HBM a micro-batch; b_c = 12 where a 16-bit gradient is copied to fp32 and added there",
-    "regression of 2026-11; DeepSpeed, bf16_optimizer.py: update_hp_grads",
+    "(GA (2 + 2 g) + b_c) N / HBM a micro-batch, g bytes of the sum; b_c = 12 where it is a copy's, in fp32",
+    "Megatron Core, main_grad; regression of 2026-11; DeepSpeed, bf16_optimizer.py: update_hp_grads",
     "M",
     "s",
 )
@@ -210,8 +210,10 @@ class Book:
 
     def _accumulation(self) -> Term:
         layout = self.timed
-        each = law("accumulation_bytes") * stack_constant(layout, "accumulation_factor")
-        each = (each + per_parameter(layout, "widened_bytes")) / memory_rate(layout)
+        widened = per_parameter(layout, "widened_bytes")
+        wide = layout.strategies.is_("gradient_dtype", "fp32") & (widened == 0)
+        added = law("accumulation_bytes") + 2.0 * np.where(wide, 4.0, 2.0)
+        each = (added * stack_constant(layout, "accumulation_factor") + widened) / memory_rate(layout)
         return Term(
             "accumulation",
             "chunk",

@@ -76,6 +76,22 @@ def test_a_gradient_copied_to_fp32_before_it_is_added_moves_twelve_bytes_more() 
     assert (wide - narrow) / 1e9 == pytest.approx(12 * parameters * batches / (0.85 * 2.039e12), rel=1e-2)
 
 
+def test_a_sum_of_gradients_moves_its_own_width() -> None:
+    """Megatron Core adds into bf16 or fp32: 2 bytes written, then 2 + 2 or 4 + 4 of the sum."""
+    request = Request(
+        model="llama-2-7b",
+        cluster=Cluster.preset("dgx-a100-80gb"),
+        training=Training(global_batch_size=32, sequence_length=1024),
+    )
+    added = []
+    for kind in ("bf16", "fp32"):
+        values = {"backend": "megatron", "zero_stage": 1, "micro_batch_size": 1, "gradient_dtype": kind}
+        strategy = read_strategy(values, request.model, "test", request.training, 8)
+        added.append(price(request, strategy).terms_ns["accumulation"])
+
+    assert added[0] / added[1] == pytest.approx(6 / 10, rel=1e-3)
+
+
 def test_scores_scaled_and_masked_by_operators_move_eight_bytes_more() -> None:
     """Scale and mask read and write 2 bytes a head, query and key, and so do their gradients."""
     found = []
