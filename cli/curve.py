@@ -69,7 +69,7 @@ def counts_of(text: str, flag: str = "--gpus") -> list[int]:
     if found:
         low, high, step = int(found[1]), int(found[2]), int(found[3] or 0)
         numbers = list(range(low, high + 1, step)[: MOST_COUNTS + 1]) if step else []
-        while not step and 0 < low <= high:
+        while found[3] is None and 0 < low <= high:
             numbers.append(low)
             low *= 2
     else:

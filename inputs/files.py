@@ -18,6 +18,14 @@ MAX_BYTES = 8 * 2**20
 """Largest text file read, bytes: a config.json or request has kilobytes, the longest known 1 MB."""
 
 
+_OTHERS = {
+    "version https://git-": "is a pointer of Git LFS, not the file: `git lfs pull` fetches it",
+    "<!doctype": "is a web page, not the file: save the raw one",
+    "<html": "is a web page, not the file: save the raw one",
+}
+"""How files begin that are often taken for the JSON they stand for."""
+
+
 def read_text(path: str | os.PathLike[str], field: str) -> str:
     """The UTF-8 text of `path`, or one `InputError` naming `field`.
 
@@ -74,8 +82,9 @@ def parse_json(
     try:
         found = json.loads(text, parse_constant=not_finite or refuse, object_pairs_hook=unique)
     except json.JSONDecodeError as error:
-        where = f"{origin}:{error.lineno}"
-        raise InputError(field, origin, where, f"is not JSON: {error.msg}", code="bad-file") from None
+        where, place = f"{origin}:{error.lineno}", f"at line {error.lineno}, column {error.colno}"
+        plain = f"is not JSON: {error.msg.removesuffix(' starting at')} ({place})"
+        raise InputError(field, origin, where, _other(text) or plain, code="bad-file") from None
     except RecursionError:
         raise InputError(field, origin, origin, "is nested too deeply", code="bad-file") from None
     except ValueError as error:
@@ -86,6 +95,12 @@ def parse_json(
         reason = f"must hold a JSON object, not {type(found).__name__}"
         raise InputError(field, origin, origin, reason, code="bad-file")
     return found
+
+
+def _other(text: str) -> str | None:
+    """What a text is that begins as no JSON does."""
+    start = text.lstrip()[:20].lower()
+    return next((what for words, what in _OTHERS.items() if start.startswith(words)), None)
 
 
 def _second(text: str, key: str) -> str:

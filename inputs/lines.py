@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 
+from .record import dataclass
+
 _HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]#]+?)\s*\]\]?\s*(?:#.*)?")
 _WORD = r"""(?:[A-Za-z0-9_-]+|"[^"\\]*"|'[^']*')"""
 _KEY = re.compile(rf"\s*({_WORD}(?:\s*\.\s*{_WORD})*)\s*=")
@@ -48,34 +50,47 @@ def _plain(dotted: str) -> str:
 
 
 def json_lines(text: str) -> dict[str, int]:
-    """Line (from 1) of each key of a JSON text by its dotted path, objects inside lists left out.
+    """Line (from 1) of each key of a JSON text by its dotted path, objects of lists by number.
 
-    >>> json_lines('{"cluster": {\\n"nodes": 4}}')
-    {'cluster': 1, 'cluster.nodes': 2}
+    >>> json_lines('{"pool": [\\n{"nodes": 4},\\n{"nodes": 2}]}')
+    {'pool': 1, 'pool.0': 2, 'pool.0.nodes': 2, 'pool.1': 3, 'pool.1.nodes': 3}
     """
     found: dict[str, int] = {}
-    stack: list[str | None] = []
-    key: str | None = None
+    stack: list[_Open] = []
     line, text_line, text_token = 1, 1, ""
     for match in _TOKEN.finditer(text):
         token = match[0]
+        inside = stack[-1] if stack else None
         if token == "\n":
             line += 1
         elif token[0] == '"':
             text_token, text_line = token, line
-        elif token == ":" and stack and stack[-1] is not None:
-            key = _decoded(text_token)
-            path = ".".join([part for part in stack if part] + [key])
-            found.setdefault(path, text_line)
-        elif token == "{":
-            inside_list = bool(stack) and stack[-1] is None
-            stack.append(None if inside_list else (key or ""))
-            key = None
-        elif token == "[":
-            stack.append(None)
+        elif token == ":" and inside and not inside.is_list:
+            inside.last = _decoded(text_token)
+            found.setdefault(inside.path, text_line)
+        elif token == "," and inside and inside.is_list:
+            inside.last = str(int(inside.last) + 1)
+        elif token in "{[":
+            stack.append(_Open(inside.path if inside else "", token == "[", "0" if token == "[" else ""))
+            if token == "{" and inside and inside.is_list:
+                found.setdefault(inside.path, line)
         elif token in "}]" and stack:
             stack.pop()
     return found
+
+
+@dataclass
+class _Open:
+    """An object or list that is being read: where it stands, and the key or number of the value met last."""
+
+    above: str
+    is_list: bool
+    last: str
+
+    @property
+    def path(self) -> str:
+        """Of the value met last."""
+        return f"{self.above}.{self.last}" if self.above else self.last
 
 
 def _decoded(token: str) -> str:

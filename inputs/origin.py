@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from math import ceil, floor, isfinite
 
 from pydantic import BaseModel, ValidationError
 
@@ -11,6 +12,9 @@ from .error import InputError
 from .names import nearest
 
 DEFAULT = "default"
+
+_LINE = re.compile(r":\d+$")
+"""The end of an origin that names a line, which no table around the field knows better."""
 
 _REASONS = {
     "missing": "is required",
@@ -31,6 +35,7 @@ _REASONS = {
     "model_attributes_type": "must be a table of fields",
     "dict_type": "must be a table of fields",
 }  # fmt: skip
+_WHOLE = ("int_type", "int_from_float")
 _PLAIN = ("bool_type", "int_type", "float_type")
 """Findings on values of one type alone, where text that looks like a value is none."""
 _BOUNDS = {
@@ -62,7 +67,7 @@ def placed(error: InputError, origins: Mapping[str, str], root: str = "") -> Inp
     field = error.field
     if root and field != root and not field.startswith(f"{root}."):
         field = f"{root}.{field}"
-    known = origin_of(origins, field)
+    known = origins.get(field) or (error.origin if _LINE.search(error.origin) else origin_of(origins, field))
     origin = known if known != DEFAULT else error.origin
     return InputError(field, error.value, origin, error.reason, legal=error.legal, code=error.code)
 
@@ -76,7 +81,7 @@ def as_input_error(
     where a field is unknown.
     """
     first = error.errors(include_url=False)[0]
-    path = [str(part) for part in first["loc"] if not isinstance(part, int)]
+    path = _path(first["loc"])
     field = ".".join([root, *path] if root else path) or "request"
     kind, value, context = first["type"], first["input"], first.get("ctx", {})
     inner = context.get("error")
@@ -101,7 +106,19 @@ def as_input_error(
     reason = _REASONS.get(kind) or str(inner or first["msg"])
     if kind in _PLAIN and isinstance(value, str):
         reason += ", not text"
-    return InputError(field, value, origin, reason)
+    parted = kind in _WHOLE and isinstance(value, float) and isfinite(value)
+    legal = [str(floor(value)), str(ceil(value))] if parted else []
+    return InputError(field, value, origin, reason, legal=legal)
+
+
+def _path(loc: tuple[int | str, ...]) -> list[str]:
+    """Words of a place; of the places in lists those of tables, which have keys of their own.
+
+    >>> _path(("stages", 1, "layers")), _path(("frozen", 0))
+    (['stages', '1', 'layers'], ['frozen'])
+    """
+    named = [*(isinstance(part, str) for part in loc[1:]), False]
+    return [str(part) for part, before in zip(loc, named, strict=False) if isinstance(part, str) or before]
 
 
 def _names_beside(of: type[BaseModel] | None, path: list[str]) -> list[str]:

@@ -34,12 +34,13 @@ def read_source(source: str, field: str = "request") -> tuple[str, str]:
 
 
 def raw_of(text: str, name: str) -> Raw:
-    """The tables in `text`, TOML or (where it begins with a brace) JSON.
+    """The tables in `text`, TOML or (where it begins with a brace or is named so) JSON.
 
     Raises `InputError` for what is neither, holds a key twice, or is nested too deeply.
     """
     from ..inputs.tables import json_tables, toml_tables
 
-    is_json = text.lstrip("\ufeff \t\r\n").startswith(("{", "[{"))
+    begins = text.lstrip("\ufeff \t\r\n").startswith(("{", "[{"))
+    is_json = begins or name.lower().endswith(".json")
     tree, lines = (json_tables if is_json else toml_tables)(text, name, "request")
     return Raw(tree, {path: f"{name}:{line}" for path, line in lines.items()})

@@ -21,20 +21,13 @@ from .limits import Limits, Objective
 from .model_name import is_path, transformer_of
 from .question import Question, question_of
 from .raw import Raw, raw_of, read_source
-from .request import Request
+from .request import RIVALS, Request
 from .settings import FLAGS, INSIDE, parsed, settings_in, value_of
 from .training_table import training_of
 
 Part = TypeVar("Part", bound=BaseModel)
 
 TABLES = ("cluster", "training", "choose", "limits", "objective")
-
-RIVALS = (
-    ("cluster.nodes", "cluster.gpus", "cluster.cards"),
-    ("cluster.preset", "cluster.file"),
-    ("training.global_batch_size", "training.global_batch_tokens"),
-)
-"""Fields that say the same thing in two ways: the one given nearer to the user displaces the others."""
 
 WHOLE = ("cluster.preset", "cluster.file")
 KEPT = ("cluster.nodes", "cluster.gpus", "cluster.oversubscription")

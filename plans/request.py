@@ -27,6 +27,13 @@ from .training_table import TRAINING_KEYS, training_of
 ARGUMENT = "argument"
 """Origin of a value handed to `Request` in Python."""
 
+RIVALS = (
+    ("cluster.nodes", "cluster.gpus", "cluster.cards"),
+    ("cluster.preset", "cluster.file"),
+    ("training.global_batch_size", "training.global_batch_tokens"),
+)
+"""Fields that say the same thing in two ways: the one given nearer to the user displaces the others."""
+
 _PARTS: dict[str, type[BaseModel]] = {
     "training": Training,
     "choose": Choose,
@@ -141,6 +148,7 @@ class Request(Frozen):
         training, choose, limits and objective can be changed. Raises `InputError`.
         """
         refuse_no_mapping(values, "values")
+        _refuse_rivals(values, origin)
         parts: dict[str, Any] = {name: getattr(self, name) for name in type(self).model_fields}
         parts["origins"] = {**self.origins, **dict.fromkeys(values, origin)}
         try:
@@ -157,6 +165,15 @@ class Request(Frozen):
             raise as_input_error(error, parts["origins"], of=type(self)) from None
         except InputError as error:
             raise placed(error, parts["origins"]) from None
+
+
+def _refuse_rivals(values: Mapping[str, Any], origin: str) -> None:
+    """Refuses changes that say one thing in two ways."""
+    for group in RIVALS:
+        first, *others = [field for field in group if values.get(field) is not None] or [""]
+        for other in others:
+            reason = f"contradicts {first} = {values[first]}: give one of the two"
+            raise InputError(other, values[other], origin, reason, code="contradiction")
 
 
 def _trained(data: Mapping[str, Any], origins: Mapping[str, str]) -> Any:

@@ -79,7 +79,8 @@ def field_of(key: str, origin: str) -> str:
         return short
     known = [*FIELDS, *(field.rpartition(".")[2] for field in FIELDS)]
     legal = nearest(key, known)
-    raise InputError("--set", key, origin, "is no field of a request", legal=legal, code="unknown-field")
+    flag = origin.partition(" ")[0] if origin.startswith("--") else "--set"
+    raise InputError(flag, key, origin, "is no field of a request", legal=legal, code="unknown-field")
 
 
 _WHOLE = re.compile(r"0|[1-9][0-9]*")

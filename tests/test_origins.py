@@ -48,6 +48,120 @@ def test_a_value_of_the_cluster_is_told_with_its_line(
     assert f"error: {told}: " in capsys.readouterr().err
 
 
+JSON_JOB = """{"model": "llama-3.2-1b",
+ "cluster": {"pool": [
+  {"machine": "dgx-h100", "nodes": 1},
+  {%s}]},
+ "training": {"global_batch_size": 16,
+  "sequence_length": 1024}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("pool", "told"),
+    [
+        ('"machine": "dgx-a100-80gb",\n   "nodes": 0', "cluster.pool.1.nodes = 0 (from job.json:5)"),
+        ('"machine": "dgx-a100",\n   "nodes": 1', "cluster.pool.1.machine = dgx-a100 (from job.json:4)"),
+        ('"nodes": 1,\n   "nics_per_node": 1', "cluster.pool.1.gpu = nothing (from job.json:4)"),
+    ],
+)
+def test_a_value_of_a_pool_in_json_is_told_with_its_line(
+    pool: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As in TOML; what a pool lacks is told with the pool's own first line, and what to write there."""
+    monkeypatch.chdir(tmp_path)
+    Path("job.json").write_text(JSON_JOB % pool, encoding="utf-8")
+
+    assert main(["plan", "job.json"]) == 2
+    assert f"error: {told}: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("cluster", "told"),
+    [
+        ('machine = "dgx-h100"\nnodes = 0', "cluster.nodes = 0 (from lab.toml:2)"),
+        ('machine = "dgx-h100"\n[measured_bus_gb_per_s]\nnvlink = 4', ".nvlink = 4 (from lab.toml:3)"),
+        ('machine = "dgx-h100"\ntopology = "no.txt"', "cluster.topology = no.txt (from lab.toml:2)"),
+        ('machine = "dgx-h100"\nlink = "pairs"', "cluster.nics_per_node = 0 (from --set nics_per_node=0)"),
+    ],
+)
+def test_a_value_of_a_cluster_file_is_told_with_its_line(
+    cluster: str,
+    told: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Its own line there, wherever the file is named; a setting over the file is told as the setting."""
+    monkeypatch.chdir(tmp_path)
+    Path("lab.toml").write_text(cluster, encoding="utf-8")
+    Path("job.toml").write_text(JOB.format(cluster='file = "lab.toml"'), encoding="utf-8")
+    words = ["--set", "nics_per_node=0"] if "--set" in told else []
+
+    assert main(["plan", "job.toml", *words]) == 2
+    assert f"{told}: " in capsys.readouterr().err
+
+
+def test_a_value_of_a_stage_is_told_with_its_number_and_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Tables of a list count from 0, in a strategy as in a request."""
+    monkeypatch.chdir(tmp_path)
+    Path("job.toml").write_text(JOB.format(cluster='preset = "dgx-h100"'), encoding="utf-8")
+    stages = '[{"layers": 8},\n {"layers": -1}]'
+    text = f'{{"backend": "megatron", "pipeline_parallel": 2, "stages": {stages}}}'
+    Path("mine.json").write_text(text, encoding="utf-8")
+
+    assert main(["check", "job.toml", "--strategy", "mine.json"]) == 2
+    assert "strategy.stages.1.layers = -1 (from mine.json:2): " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            '{"model_type": "llama",\n "hidden_size: 64}',
+            "is not JSON: Unterminated string (at line 2, column 2)",
+        ),
+        ("version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "is a pointer of Git LFS"),
+        ("<!DOCTYPE html><html></html>", "is a web page"),
+    ],
+)
+def test_a_model_file_that_is_none_says_what_it_is(
+    text: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The place where JSON ends; pointers and web pages, as downloads leave them, by their names."""
+    monkeypatch.chdir(tmp_path)
+    Path("config.json").write_text(text, encoding="utf-8")
+    words = ["--cluster", "dgx-h100", "--global-batch-size", "16", "--sequence-length", "1024"]
+
+    assert main(["plan", "./config.json", *words]) == 2
+    assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (
+            ["compare", "--case", "gpus=16,nodes=4"],
+            "cluster.gpus = 16 (from case gpus=16,nodes=4): contradicts",
+        ),
+        (["compare", "--vary", "nodez=1,2"], "--vary = nodez (from --vary): is no field"),
+        (["curve", "--gpus", "8..64:0"], "gpus = 8..64:0 (from --gpus): must be counts"),
+        (["plan", "--set", "gpus=12"], "cluster.gpus = 12 (from --set gpus=12): must be whole nodes"),
+    ],
+)
+def test_what_contradicts_itself_is_refused(
+    words: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One thing said twice in a case, a step of nothing: no answer stands for a question nobody asked."""
+    job = tmp_path / "job.toml"
+    job.write_text(JOB.format(cluster='preset = "dgx-h100"'), encoding="utf-8")
+
+    assert main([words[0], str(job), *words[1:]]) == 2
+    assert f"error: {told}" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("setting", "told"),
     [

@@ -359,7 +359,7 @@ def test_lines_of_keys_are_found() -> None:
         "model": 2, "cluster": 3, "cluster.nodes": 4, "cluster.a.b": 5, "choose": 8, "choose.x": 9,
     }  # fmt: skip
     text = '{\n"a": {"b": [1, {"c": 2}],\n"d": "x: {"},\n"e\\u0041": 3}'
-    assert json_lines(text) == {"a": 2, "a.b": 2, "a.d": 3, "eA": 4}
+    assert json_lines(text) == {"a": 2, "a.b": 2, "a.d": 3, "eA": 4, "a.b.1": 2, "a.b.1.c": 2}
 
 
 def test_settings_read_toml_values() -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...inputs import InputError, nearest
 from ..host import NO_HOST
 from .checked import checked
-from .describe import Description, assumed_bridge, base_node, card_of, laid_over, no_fabric
+from .describe import NOT_GIVEN, Description, assumed_bridge, base_node, card_of, laid_over, no_fabric
 from .fabric import settled
 
 if TYPE_CHECKING:
@@ -44,9 +44,11 @@ def read_own(tree: Mapping[str, Any], origin: str, beside: Beside) -> Cluster:
             )
     shared = {key: value for key, value in tree.items() if key not in WHOLE}
     tables = _pools(tree, shared, origin)
-    own = tree.get("pool") or [{}]
+    own = tree.get("pool") or []
     pools = [
-        _numbered(number, own[number], partial(_pool, table, origin, beside))
+        _numbered(number, table.keys() - own[number].keys(), partial(_pool, table, origin, beside))
+        if "pool" in tree
+        else _pool(table, origin, beside)
         for number, table in enumerate(tables)
     ]
     network = {key: tree[key] for key in ("oversubscription", "leaf_nodes") if key in tree}
@@ -89,13 +91,13 @@ def _free(tree: Mapping[str, Any], origin: str) -> list[list[int]]:
     return given if any(isinstance(entry, list) for entry in given) or not given else [given]
 
 
-def _numbered(number: int, own: Mapping[str, Any], read: Callable[[], Cluster]) -> Cluster:
-    """What `read` makes of a pool; errors on keys of its `own` table name its number among the pools."""
+def _numbered(number: int, shared: Collection[str], read: Callable[[], Cluster]) -> Cluster:
+    """What `read` makes of a pool; errors on keys that it does not share name its number among the pools."""
     try:
         return read()
     except InputError as error:
         key = error.field.removeprefix("cluster.")
-        if key not in own:
+        if key.partition(".")[0] in shared:
             raise
         field, legal, code = f"cluster.pool.{number}.{key}", error.legal, error.code
         raise InputError(field, error.value, error.origin, error.reason, legal=legal, code=code) from None
@@ -122,6 +124,12 @@ def _pool(table: dict[str, Any], origin: str, beside: Beside) -> Cluster:
 
 def node_of(said: Description, origin: str) -> Node:
     """The machine a description alone makes."""
+    if said.machine is None and said.gpu is None:
+        reason = (
+            "is required: neither machine (`list clusters`) nor gpu (`list gpus`) tells what stands there"
+        )
+        legal = ["H100-SXM-80GB", "A100-SXM-80GB"]
+        raise InputError("cluster.gpu", NOT_GIVEN, origin, reason, legal=legal, code="missing")
     card = card_of(said, [], origin) if said.machine is None or said.gpu else None
     found = base_node(said, card, None, origin)
     if said.mig and card is None:

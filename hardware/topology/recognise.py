@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...inputs import InputError, read_text
-from ...inputs.files import parse_json
 from ...inputs.kinds import path_of
-from ...inputs.toml import parse_toml, unreadable
+from ...inputs.origin import placed
+from ...inputs.tables import json_tables, toml_tables
 from .assemble import cluster_of_sighting
 from .checked import checked
 from .describe import Description
@@ -26,7 +27,8 @@ from .smi import has_matrix, read_matrices
 if TYPE_CHECKING:
     from ..cluster import Cluster
 
-FIELD = "cluster.file"
+_ROOT = "cluster"
+FIELD = f"{_ROOT}.file"
 KNOWN = [
     "nvidia-smi topo -m",
     "topology.conf",
@@ -44,14 +46,16 @@ def read_cluster(path: str | os.PathLike[str], said: Mapping[str, Any]) -> Clust
 
 def cluster_of_text(text: str, origin: str, said: Mapping[str, Any], folder: Path | None = None) -> Cluster:
     """The cluster in `text`; a cluster file's own names of files start from `folder`."""
-
-    def beside(name: str) -> str:
-        return read_text((folder or Path()) / name, "cluster.topology")
-
-    tree = _tree(text, origin)
+    tree, lines = _tree(text, origin)
     if tree is not None and is_own(tree):
-        over = {key: value for key, value in said.items() if value is not None}
-        return read_own({**tree, **over} if "node" not in tree else tree, origin, beside)
+        over = {key: value for key, value in said.items() if value is not None and "node" not in tree}
+        places = {f"{_ROOT}.{path}": f"{origin}:{line}" for path, line in lines.items()}
+        try:
+            return read_own({**tree, **over}, origin, partial(_beside, folder, origin))
+        except InputError as error:
+            if error.origin != origin or error.field.removeprefix(f"{_ROOT}.") in over:
+                raise
+            raise placed(error, places) from None
     network = {key: said[key] for key in ("oversubscription", "leaf_nodes") if said.get(key) is not None}
     keys = {key: value for key, value in said.items() if key not in network}
     return cluster_of_sighting(
@@ -61,12 +65,20 @@ def cluster_of_text(text: str, origin: str, said: Mapping[str, Any], folder: Pat
 
 def read_own_table(table: Mapping[str, Any], folder: Path | None = None) -> Cluster:
     """The cluster of a table of our own keys, as it stands in a request."""
-    return read_own(table, "cluster", lambda name: read_text((folder or Path()) / name, "cluster.topology"))
+    return read_own(table, _ROOT, partial(_beside, folder, _ROOT))
+
+
+def _beside(folder: Path | None, origin: str, name: str) -> str:
+    """The text of the file `name` in `folder`; where there is none, the key that names it is at fault."""
+    try:
+        return read_text((folder or Path()) / name, f"{_ROOT}.topology")
+    except InputError as error:
+        raise InputError(error.field, name, origin, error.reason, code=error.code) from None
 
 
 def sighting_of(text: str, origin: str = "topology") -> Sighting:
     """What `text` shows of machines. Raises `InputError` where it is none of the known formats."""
-    tree = _tree(text, origin)
+    tree, _ = _tree(text, origin)
     if tree is not None and looks_like_kubernetes(tree):
         return read_kubernetes(tree, origin)
     if tree is not None and looks_like_devices(tree):
@@ -78,18 +90,14 @@ def sighting_of(text: str, origin: str = "topology") -> Sighting:
     raise InputError(FIELD, origin, origin, "is none of the known formats", legal=KNOWN, code="bad-file")
 
 
-def _tree(text: str, origin: str) -> dict[str, Any] | None:
-    """The tables of a JSON or TOML text, None where it is neither."""
-    start = text.lstrip("\ufeff \t\r\n")
-    if start.startswith("{"):
-        tree = parse_json(start, FIELD, origin)
-        wrong = unreadable(tree)
-        if wrong:
-            raise InputError(FIELD, origin, origin, wrong, code="bad-file")
-        return tree
+def _tree(text: str, origin: str) -> tuple[dict[str, Any] | None, dict[str, int]]:
+    """The tables of a JSON or TOML text and the lines of their keys, None where it is neither."""
+    plain = text.replace("\ufeff", "", 1)
+    if plain.lstrip().startswith("{"):
+        return json_tables(plain, origin, FIELD)
     if looks_like_slurm(text) or has_matrix(text) or "=" not in text:
-        return None
-    return parse_toml(text, FIELD, origin)
+        return None, {}
+    return toml_tables(text, origin, FIELD)
 
 
 def _once_a_host(matrices: list[Matrix]) -> list[Matrix]:
