@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from functools import cache
-from math import log
+from math import expm1, log
 from typing import Any, Literal
 
 from ..inputs.data import data
@@ -46,6 +46,32 @@ class Scatter(Listed):
     def told(self) -> str:
         """What it rests on, in words."""
         return runs_of(self.rows, self.sources)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairScatter(Listed):
+    """How far the ratio of two runs of one source lies from the predicted one.
+
+    80 % of pairs lie within exp(+-`reach`).
+
+    >>> found = PairScatter(reach=0.1, rows=40, sources=5)
+    >>> round(found.percent, 2), found.told
+    (10.52, '40 pairs of runs of 5 sources')
+    """
+
+    reach: float
+    rows: int
+    sources: int
+
+    @property
+    def percent(self) -> float:
+        """By how much the one must be predicted slower than the other, percent, to be so in 9 of 10 cases."""
+        return 100.0 * expm1(self.reach)
+
+    @property
+    def told(self) -> str:
+        """What it rests on, in words."""
+        return f"{self.rows:,} pairs of runs of {self.sources} sources"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +134,18 @@ def measured_cards() -> frozenset[str]:
     return frozenset(_found()["cards"])
 
 
+def _kind(routed: bool, gpus: Collection[str]) -> StepKind:
+    """The kind of a plan."""
+    return "moe" if routed else "told" if measured_cards().issuperset(gpus) else "told-new-card"
+
+
+def pair_scatter(alike: bool, routed: bool, gpus: Collection[str]) -> PairScatter:
+    """That of two plans: `alike` of one software on the same cards, either with experts, on cards `gpus`."""
+    found = _found()["pairs"]["alike" if alike else "apart"]
+    return PairScatter.listed(**found.get(_kind(routed, gpus), found[ANY]))
+
+
 def step_scatter(routed: bool, gpus: Collection[str]) -> Scatter:
     """That of a plan, which tells all of its run, of a model with experts or without, on cards `gpus`."""
-    kind: StepKind = "moe" if routed else "told" if measured_cards().issuperset(gpus) else "told-new-card"
+    kind = _kind(routed, gpus)
     return scatters()[kind if kind in scatters() else ANY]

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -26,9 +27,10 @@ sys.path.insert(0, str(ROOT))
 from benchmarks import intervals  # noqa: E402
 from benchmarks.fit import PublishedRows, trusted, unknowns  # noqa: E402
 from benchmarks.left_out import price_left_out  # noqa: E402
+from benchmarks.pairs import pair_scatters_of  # noqa: E402
 from benchmarks.residuals import Residual, own_scatter_of, pools_of, scatters_of, sources_by  # noqa: E402
 from shardwise.calibration.fit import Array, Fit, changes  # noqa: E402
-from shardwise.costs.scatter import Scatter  # noqa: E402
+from shardwise.costs.scatter import PairScatter, Scatter  # noqa: E402
 from shardwise.runs.priced import Run, price_jobs, read_rows  # noqa: E402
 from shardwise.runs.record import read_records  # noqa: E402
 
@@ -61,9 +63,11 @@ def _write_intervals(left_out: list[Run]) -> None:
         "80 % of measured / predicted lie from low to high (benchmarks/residuals.py)."
     )
     data = {
-        "_about": f"{about} own: how far runs lie from the other runs of their source, abs(ln).",
+        "_about": f"{about} own: how far runs lie from the other runs of their source, abs(ln). "
+        "pairs: how far ratios of two runs of a source lie from predicted ones, ln (benchmarks/pairs.py).",
         "kinds": _listed(scatters_of(pools)),
         "own": asdict(own_scatter_of(rows)),
+        "pairs": {which: _listed(found) for which, found in pair_scatters_of(rows).items()},
         "cards": list(cards),
     }
     INTERVALS.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
@@ -83,7 +87,7 @@ def _write_intervals(left_out: list[Run]) -> None:
     print(f"median width {held['median_width_percent']:.0f} %")
 
 
-def _listed(found: dict[str, Scatter]) -> dict[str, dict[str, Any]]:
+def _listed(found: Mapping[str, Scatter | PairScatter]) -> dict[str, dict[str, Any]]:
     return {kind: asdict(entry) for kind, entry in found.items()}
 
 

@@ -9,9 +9,10 @@ import pytest
 
 from benchmarks.ends import Pool
 from benchmarks.intervals import known
+from benchmarks.pairs import pair_scatters_of
 from benchmarks.residuals import Residual, own_scatter_of, pools_of, scatters_of
 from shardwise.costs.interval import ANY
-from shardwise.costs.scatter import measured_cards, scatters, step_scatter
+from shardwise.costs.scatter import measured_cards, pair_scatter, scatters, step_scatter
 
 
 def source(
@@ -116,6 +117,29 @@ def test_runs_of_a_source_are_off_by_its_scale() -> None:
     assert found.times == pytest.approx(1.28 / 0.8, rel=0.1)
     assert found.alike > 25
     assert found.reach([]) == pytest.approx(found.times * found.scale)
+
+
+def test_what_a_source_is_off_by_leaves_the_ratio_of_its_runs() -> None:
+    """Sources off by e times and more, their runs by a tenth each: ratios are off by 1.28 sqrt(2) tenths.
+
+    Rows of two cards are no pair of one card; a single run of a source is no pair at all.
+    """
+    chance = np.random.default_rng(6)
+    sizes = [(i, size) for i in range(30) for size in chance.normal(0.0, 0.1, 12).tolist()]
+    rows = [row(str(i), i + size) for i, size in sizes] + [row("alone", 0.0)]
+    found = pair_scatters_of(rows)["alike"]["told"]
+    other = pair_scatters_of([*rows, *(row(str(i), 2.0 * i, card="B") for i in range(5))])
+
+    assert found.reach == pytest.approx(0.181, rel=0.1)
+    assert (found.rows, found.sources) == (30 * 66, 30)
+    assert other["alike"]["told"].rows == found.rows and other["apart"]["told"].rows == 5 * 12
+
+
+def test_ratios_are_known_better_than_steps_and_best_on_one_software_and_card() -> None:
+    """Of dense plans on a measured card, on others, and of experts; of two softwares or cards less well."""
+    for routed, card in ((False, "H100-SXM-80GB"), (False, "L4"), (True, "H100-SXM-80GB")):
+        alike, apart = pair_scatter(True, routed, [card]), pair_scatter(False, routed, [card])
+        assert alike.reach < apart.reach < 2 * step_scatter(routed, [card]).reach
 
 
 def test_what_is_kept_without_a_source_rests_on_the_others() -> None:

@@ -36,8 +36,9 @@ def test_a_question_is_answered(path: Path) -> None:
 
     assert found.margin_percent is not None and found.margin_percent >= 0
     assert found.verdict.startswith(f"{first.name} before {second.name} by {found.margin_percent:.1f} %")
-    assert found.settled is not None
-    assert found.verdict.endswith("settled" if found.settled else "the intervals overlap: measure")
+    assert found.settles_percent is not None
+    assert found.settled == (found.margin_percent > found.settles_percent)
+    assert (": settled: " if found.settled else ": measure: ") in found.verdict
 
 
 @pytest.mark.parametrize("path", QUESTIONS, ids=lambda path: path.stem)

@@ -150,7 +150,7 @@ def test_a_comparison_in_80_columns(strategy: Strategy, monkeypatch: pytest.Monk
     found = Compare(
         inputs_hash="0", versions={}, objective="step_seconds", rows=rows, ranking=("fast", "slow"),
         margin_percent=25.0, settled=False,
-        verdict="fast before slow by 25.0 %: the intervals overlap: measure",
+        settles_percent=30.0, verdict="fast before slow by 25.0 %: measure: ratios",
         break_even=BreakEven(
             field="cluster.node.nic_bytes_per_s", low=1e9, high=1e11, value=5e10, below="fast", above="slow"
         ),
@@ -164,7 +164,7 @@ def test_a_comparison_in_80_columns(strategy: Strategy, monkeypatch: pytest.Monk
         "-  none      1       -  -                   -     -       -",
     ]
     assert "  none: no plan. Because x, nothing fits" in told
-    assert "  fast before slow by 25.0 %: the intervals overlap: measure" in told
+    assert "  fast before slow by 25.0 %: measure: ratios" in told
     assert told[-1] == "  slow wins from cluster.node.nic_bytes_per_s = 50 GB/s, fast below that"
     assert max(map(len, told)) <= 80
 

@@ -40,6 +40,59 @@ def test_cases_are_ranked_by_tokens() -> None:
     assert found.margin_percent is not None and found.margin_percent >= 0
 
 
+BRIDGE = (Case("bare", {"cluster.link": "pcie"}), Case("bridge", {"cluster.link": "pairs"}))
+
+
+@pytest.mark.parametrize(("batch", "settled"), [(4, True), (32, False)])
+def test_what_both_cases_share_leaves_their_ratio(batch: int, settled: bool) -> None:
+    """On a card nobody measured intervals overlap, and yet what a bridge gives is known where it is much."""
+    asked = Request.model_validate(
+        {
+            "model": "qwen2.5-1.5b",
+            "cluster": {"gpu": "A100-PCIe-80GB", "gpus_per_node": 2, "link": "pcie"},
+            "training": {"global_batch_size": batch, "sequence_length": 2048},
+            "choose": {"backend": "deepspeed", "zero_stage": 0, "micro_batch_size": 2},
+        }
+    )
+    found = compare(asked, BRIDGE)
+    first, second = sorted(found.rows, key=lambda row: row.rank or 9)
+
+    assert first.name == "bridge"
+    assert (first.high_seconds or 0.0) > (second.low_seconds or 0.0)
+    assert found.settled is settled
+
+
+def test_cards_on_pcie_are_joined_by_the_link_that_is_asked_for() -> None:
+    """A bridge joins two of four cards, NVSwitch all; what asked for the link is silent then."""
+    four = Request.model_validate(
+        {
+            "model": "llama-3.2-1b",
+            "cluster": {"gpu": "A100-PCIe-80GB", "gpus_per_node": 4},
+            "training": {"global_batch_size": 64, "sequence_length": 2048},
+        }
+    )
+    assert any("give link" in note for note in four.cluster.notes)
+    bare = four.changed({"cluster.link": "pcie"})
+    bridged = bare.changed({"cluster.link": "pairs"})
+
+    assert (bare.cluster.node.island_size, bridged.cluster.node.island_size) == (1, 2)
+    assert not any("give link" in note for note in bare.cluster.notes)
+    with pytest.raises(InputError, match=r"cluster.link = pairs .*joins no cards of a machine of 4 L4"):
+        bare.changed({"cluster.gpu": "L4"}).changed({"cluster.link": "pairs"})
+
+
+def test_less_is_shared_by_other_software_or_cards() -> None:
+    """Two backends, or two cards, need a larger lead than two layouts of one backend on one card."""
+    layouts = [Case(f"zero {stage}", {"choose.zero_stage": stage}) for stage in (2, 3)]
+    backends = [Case(name, {"choose.backend": name}) for name in ("fsdp", "megatron")]
+    cards = [Case(name, {"cluster.preset": name}) for name in ("dgx-h100", "dgx-a100-80gb")]
+    one = request().changed({"choose.backend": "fsdp"})
+    alike = compare(one, layouts).settles_percent
+    apart = {compare(request(), backends).settles_percent, compare(one, cards).settles_percent}
+
+    assert alike is not None and all(alike < (needed or 0.0) for needed in apart)
+
+
 def test_dollars_rank_where_they_are_the_objective() -> None:
     """With usd_per_token a smaller cluster may win over a faster one."""
     cheap = request().changed({"objective.minimize": "usd_per_token"})

@@ -133,6 +133,15 @@ def _link(card: Gpu, island: int) -> Link:
     return "xgmi-mesh" if card.interconnect == "xgmi" else "nvlink-mesh"
 
 
+def _joined(link: Link, card: Gpu, count: int, origin: str) -> int:
+    """Cards that `link` joins on a machine of `count`, all on PCIe before. Raises `InputError` for none."""
+    size = _island(card, count)
+    if size == 1:
+        reason = f"joins no cards of a machine of {count} {card.name}"
+        raise InputError("cluster.link", link, origin, reason, legal=["pcie"])
+    return size
+
+
 def laid_over(found: Node, description: Description, card: Gpu | None, origin: str) -> Node:
     """`found` with what `description` says of it. Raises `InputError` where that cannot be."""
     said = description
@@ -149,6 +158,9 @@ def laid_over(found: Node, description: Description, card: Gpu | None, origin: s
         changes |= {"link": _link(card or found.gpu, size)}
     if said.mig or said.link == "pcie":
         changes |= {"link": "pcie", "island_size": 1, "domain_size": 1, "card_order": ()}
+    elif said.link and not said.island_gpus and changes.get("island_size", found.island_size) == 1:
+        size = _joined(said.link, card or found.gpu, said.gpus_per_node or found.gpus, origin)
+        changes |= {"island_size": size, "domain_size": size}
     if said.island_gpus is not None:
         changes |= {"island_size": said.island_gpus, "domain_size": said.island_gpus}
         changes |= {"link": _link(card or found.gpu, said.island_gpus)}

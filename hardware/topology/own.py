@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -151,8 +151,20 @@ def described(cluster: Cluster, table: Mapping[str, Any], origin: str = "cluster
     said, assumed = settled(checked(Description, table, origin), cluster.node, origin)
     card = card_of(said, [cluster.node.gpu], origin) if said.gpu or said.mig else None
     fields = {name: getattr(cluster, name) for name in Cluster.model_fields}
-    fields["notes"] = (*cluster.notes, *assumed)
+    fields["notes"] = (*_open(cluster.notes, table), *assumed)
     return checked(Cluster, {**fields, "node": laid_over(cluster.node, said, card, origin)}, origin)
+
+
+def _open(notes: Iterable[str], table: Mapping[str, Any]) -> Iterator[str]:
+    """Notes that ask for none of the keys that `table` gives.
+
+    >>> list(_open(["link not known: as pairs; give link (pairs, pcie)"], {"link": "pcie"}))
+    []
+    """
+    for note in notes:
+        asked = note.partition("; give ")[2].replace(",", " ").split()
+        if not any(key in asked for key in table):
+            yield note
 
 
 def written(cluster: Cluster) -> str:
