@@ -254,7 +254,7 @@ def test_a_torchtitan_pipeline_is_read(
         ({"ds_json": '{"zero_optimization": {"stage": 3, "zero_hpz_partition_size": 8.5},\n'
                      '"train_micro_batch_size_per_gpu": 1}'}, "whole number"),
         ({"ds_json": '{"train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": "3"}}'},
-         "a number"),
+         "whole number from 0 to 3"),
         ({"a_yaml": FSDP1.format(word="NO_SHARD", offload="false")}, "stages 2 and 3"),
         ({"m_sh": MEGATRON.replace("--bf16", "--bf16 --use-megatron-fsdp")}, "not priced"),
         ({"m_sh": MEGATRON.replace("--bf16", "--num-layers 30")}, "has 32"),

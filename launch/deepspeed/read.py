@@ -92,7 +92,9 @@ def _stage(file: Document) -> int:
         raise file.wrong("zero_optimization", "must be a table with a stage")
     stage = file.get("zero_optimization.stage")
     if stage is not None and (not isinstance(stage, int) or isinstance(stage, bool) or not 0 <= stage <= 3):
-        raise file.wrong("zero_optimization.stage", "is no stage of ZeRO", ("0", "1", "2", "3"))
+        raise file.wrong(
+            "zero_optimization.stage", "must be a whole number from 0 to 3", ("0", "1", "2", "3")
+        )
     return stage or 0
 
 
