@@ -104,8 +104,20 @@ def memory_lines(memory: MemoryReport) -> list[str]:
         f"limit {gib(memory.limit_bytes)})"
     )
     low, high = memory.uncertainty.low_bytes, memory.uncertainty.high_bytes
-    peak = f"peak expected {gibs(low)} to {gib(high)}"
+    peak = f"peak expected {gibs(low)} to {gib(high)} in 8 of 10 cases{_held(memory)}"
     return [paragraph(line, "  ", "    ") for line in (card, peak, _host(memory))]
+
+
+def _held(memory: MemoryReport) -> str:
+    """Where the peak's interval lies about what the card has, and the margin that keeps it inside."""
+    rough = memory.uncertainty
+    if rough.verdict in (None, "fits"):
+        return ": inside the card" if rough.verdict else ""
+    if rough.verdict == "does_not_fit":
+        return ": beyond the card"
+    between = f": the card's {gibs(memory.usable_bytes)} lie between"
+    holds = f"; memory_margin={rough.holding_margin} keeps plans inside"
+    return between if memory.verdict == "does_not_fit" else between + holds
 
 
 def _host(memory: MemoryReport) -> str:

@@ -31,11 +31,20 @@ class BytesPerParameter(Frozen):
 
 
 class PeakUncertainty(Frozen):
-    """Where the measured peak of a card is expected with 80 % probability, and what that rests on."""
+    """Where the measured peak of a card is expected with 80 % probability, and what that rests on.
+
+    `verdict`: fits where all of it lies inside the card, does_not_fit where all of it lies beyond, risky
+    where the card's usable memory lies between. Allocators give back what they only kept before they fail, so
+    that a run whose upper end lies beyond may still go.
+    """
 
     low_bytes: int
     high_bytes: int
     basis: str
+    verdict: Verdict | None = None
+    """None in files of earlier versions."""
+    holding_margin: float | None = None
+    """`memory_margin` of which plans keep all of it inside the card; None where this one does."""
 
 
 class MemoryReport(Frozen):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from math import ceil
 
 from ..costs import Ledger, price_mixed
 from ..costs import price as price_strategies
@@ -120,11 +121,15 @@ def memory_report(request: Request, ledger: Ledger) -> MemoryReport:
 
 def _peak_uncertainty(ledger: Ledger) -> PeakUncertainty:
     """The worst card's peak, times what published runs of its kind measured over what was predicted."""
-    peak = ledger.peak_kib * 1024
+    peak, usable = ledger.peak_kib * 1024, ledger.usable_kib * 1024
+    low, high = int(peak * ledger.peak_low), int(peak * ledger.peak_high)
+    inside = high <= usable
     return PeakUncertainty(
-        low_bytes=int(peak * ledger.peak_low),
-        high_bytes=int(peak * ledger.peak_high),
+        low_bytes=low,
+        high_bytes=high,
         basis=ledger.peak_basis,
+        verdict="fits" if inside else "risky" if low <= usable else "does_not_fit",
+        holding_margin=None if inside else ceil(100.0 * (1.0 - 1.0 / ledger.peak_high)) / 100.0,
     )
 
 

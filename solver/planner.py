@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..hardware import Cluster
@@ -178,7 +178,13 @@ class Planner:
         return plan(self._on(request), tables=self._tables)
 
     def whatif(self, answer: Plan, **changes: Any) -> Plan | NoPlan | OutOfTime:
-        """The answer to the plan's request with fields changed; ``__`` stands for the dot."""
+        """The answer to the plan's request with fields changed, named as for ``--set``.
+
+        ``__`` stands for the dot: ``whatif(found, nodes=4, training__optimizer="adamw-8bit")``. Raises
+        `InputError`.
+        """
+        from ..plans.settings import field_of
+
         refuse_other(answer, Plan)
-        fields: Mapping[str, Any] = {name.replace("__", "."): value for name, value in changes.items()}
+        fields = {field_of(name.replace("__", "."), "whatif"): value for name, value in changes.items()}
         return plan(answer.request.changed(fields), tables=self._tables)

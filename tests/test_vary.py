@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shardwise import Cluster, Planner, Request
+from shardwise import Cluster, Plan, Planner, Request, plan
 from shardwise.inputs import InputError
 from shardwise.plans.settings import settings_in
 from shardwise.solver import Case, compare, curve
@@ -184,3 +184,17 @@ def test_batches_that_divide() -> None:
 def test_several_settings_in_one(text: str, pieces: list[str]) -> None:
     """Commas part settings only where a new key begins, never inside brackets or quotes."""
     assert settings_in(text) == pieces
+
+
+def test_what_if_takes_the_words_of_set() -> None:
+    """A last word, a dotted field with two underlines, and a word of no field, which is refused."""
+    found = plan(request())
+    assert isinstance(found, Plan)
+    planner = Planner(found.request.cluster)
+    short = planner.whatif(found, global_batch_size=32)
+    dotted = planner.whatif(found, training__global_batch_size=32)
+
+    assert isinstance(short, Plan) and short.request.training.global_batch_size == 32
+    assert short == dotted
+    with pytest.raises(InputError, match=r"tensor_paralel .*legal: tensor_parallel"):
+        planner.whatif(found, tensor_paralel=2)
