@@ -65,12 +65,13 @@ def counted(held: Held, chunks: tuple[tuple[int, ...], ...], kinds: int) -> Coun
 
 @dataclass
 class Evaluator:
-    """Weighs layouts of one row; a stage once weighed is remembered."""
+    """Weighs layouts of one row; a stage once weighed is remembered, and so is what it holds of the card."""
 
     request: Request
     row: Row
     costs: Costs
     known: dict[tuple[int, Held], Weight] = field(default_factory=dict)
+    peaks: dict[tuple[int, Held], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         row = self.row
@@ -83,8 +84,10 @@ class Evaluator:
 
     def step_ns(self, layout: Layout) -> int | None:
         """The step of a layout, None where it breaks a limit."""
+        if any(self.peak_kib(stage, held) > self.card_kib for stage, held in enumerate(layout)):
+            return None
         weights = [self.weight(stage, held) for stage, held in enumerate(layout)]
-        if max(weight.peak_kib for weight in weights) > self.card_kib or not self._host_holds(weights):
+        if not self._host_holds(weights):
             return None
         chunks = [weight.chunk_ns for weight in weights]
         step = (self.passes - 1) * self._pace(weights) + sum(chunks) + max(w.tail_ns for w in weights)
@@ -126,17 +129,27 @@ class Evaluator:
             found = self.known[stage, held] = self._weighed(stage, held)
         return found
 
+    def peak_kib(self, stage: int, held: Held) -> int:
+        """Memory of one stage at its fullest moment."""
+        found = self.peaks.get((stage, held))
+        if found is None:
+            whole, chunks = self._counted(held)
+            flight, unlike = in_flight(self.row, stage), set(chunks)
+            found = self.peaks[stage, held] = max(
+                self._add(moment.stay, stage, whole)
+                + flight * max(self._add(moment.flight, stage, chunk) for chunk in unlike)
+                for moment in self.costs.moments
+            )
+        return found
+
+    def _counted(self, held: Held) -> tuple[Counts, list[Counts]]:
+        """Layers of a stage, and of each of its chunks."""
+        kinds = len(self.costs.chunk.layer)
+        return counted(held, held.chunks, kinds), [counted(held, (chunk,), kinds) for chunk in held.chunks]
+
     def _weighed(self, stage: int, held: Held) -> Weight:
-        costs, flight, v = self.costs, in_flight(self.row, stage), self.row.virtual_pipeline
-        kinds = len(costs.chunk.layer)
-        whole = counted(held, held.chunks, kinds)
-        chunks = [counted(held, (chunk,), kinds) for chunk in held.chunks]
-        unlike = set(chunks)
-        peaks = [
-            self._add(moment.stay, stage, whole)
-            + flight * max(self._add(moment.flight, stage, chunk) for chunk in unlike)
-            for moment in costs.moments
-        ]
+        costs, v = self.costs, self.row.virtual_pipeline
+        whole, chunks = self._counted(held)
         work = costs.chunk._replace(first=0, last=0)
         each = [self._add(work, stage, chunk) for chunk in chunks]
         longest, busy, link = max(each), max(each), 0
@@ -145,7 +158,7 @@ class Evaluator:
             link = max(link, each[chunk] + alone)
         sent = self.passes * self._add(costs.sent_chunk, stage, chunks[0])
         return Weight(
-            max(peaks),
+            self.peak_kib(stage, held),
             self._add(costs.host, stage, whole),
             busy,
             self._add(costs.tail, stage, whole),

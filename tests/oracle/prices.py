@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from shardwise.costs.book import Book
 from shardwise.costs.columns import NAMES, Strategies
 from shardwise.costs.layout import Layout
@@ -85,11 +83,14 @@ def costs_of(request: Request, rows: Sequence[Row]) -> Iterator[Costs]:
 def _sums(terms: Sequence[Term], per: str, shape: tuple[int, int]) -> list[Affine]:
     """The sum of the terms that count once a `per`, of each row."""
     rows, kinds = shape
-    total = {name: np.zeros(rows if name in ENDS else shape, dtype=np.int64) for name in (*ENDS, *BY_KIND)}
-    for term in terms:
-        if term.per == per:
-            for piece, values in term.coefficients.items():
-                total[piece] += values[:, None] if piece in BY_KIND and values.ndim == 1 else values
-    ends = [total[name].tolist() for name in ENDS]
-    by_kind = [map(tuple, total[name].tolist()) for name in BY_KIND]
+    parts = [term.coefficients for term in terms if term.per == per]
+
+    def total(piece: str, kind: int) -> list[int]:
+        """One piece of each row, of layers that of a kind, added up over the terms."""
+        columns = [part[piece] for part in parts if piece in part]
+        plain = [(column[:, kind] if column.ndim == 2 else column).tolist() for column in columns]
+        return list(map(sum, zip(*plain, strict=True))) if plain else [0] * rows
+
+    ends = [total(piece, 0) for piece in ENDS]
+    by_kind = [zip(*(total(piece, kind) for kind in range(kinds)), strict=True) for piece in BY_KIND]
     return [Affine(*each) for each in zip(*ends, *by_kind, strict=True)]
