@@ -96,16 +96,17 @@ def time_lines(time: TimeReport) -> list[str]:
 
 
 def memory_lines(memory: MemoryReport) -> list[str]:
-    """Memory of a card and of a host, each with its verdict."""
+    """Memory of a card with its terms, and of a host, each with its verdict."""
     verdict = memory.verdict.replace("_", " ")
     card = (
         f"memory {gibs(memory.total_bytes)} of {gib(memory.usable_bytes)} a card, {verdict} "
         f"(stage {memory.peak_stage}, {memory.peak_moment.replace('_', ' ')}; "
         f"limit {gib(memory.limit_bytes)})"
     )
+    parts = f"of these {terms(memory.terms_bytes, 2**30)}"
     low, high = memory.uncertainty.low_bytes, memory.uncertainty.high_bytes
     peak = f"peak expected {gibs(low)} to {gib(high)} in 8 of 10 cases{_held(memory)}"
-    return [paragraph(line, "  ", "    ") for line in (card, peak, _host(memory))]
+    return [paragraph(line, "  ", "    ") for line in (card, parts, peak, _host(memory))]
 
 
 def _held(memory: MemoryReport) -> str:

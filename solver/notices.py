@@ -39,7 +39,7 @@ def notices(request: Request, ledger: Ledger, strategy: Strategy) -> tuple[Notic
         *not_told_apart(request, strategy),
         *_idle(request, strategy),
         *_doubtful(request),
-        *_card_notice(ledger),
+        *_card_notice(ledger, strategy),
         *_host_notice(request, ledger),
     ]
     if ledger.comm_ns > COMM_WARNING * ledger.step_ns:
@@ -125,23 +125,33 @@ def topology_notices(request: Request) -> tuple[Notice, ...]:
     )
 
 
-def _card_notice(ledger: Ledger) -> Iterator[Notice]:
+WHOLE_BELOW = {"optimizer": 1, "gradients": 2, "weights": 3}
+"""By term, the ZeRO stage below which every data rank holds it whole."""
+
+
+def _card_notice(ledger: Ledger, strategy: Strategy) -> Iterator[Notice]:
     """The worst card too full, or nearly."""
     share = 100 * ledger.peak_kib / ledger.usable_kib
     entry = ledger.stages[ledger.peak_stage]
-    largest = max(entry.terms_kib, key=lambda name: entry.terms_kib[name]).replace("_", " ")
+    largest = max(entry.terms_kib, key=lambda name: entry.terms_kib[name])
+    hint = f"its largest term is {largest.replace('_', ' ')}"
+    if strategy.zero_stage < WHOLE_BELOW.get(largest, 0) and strategy.data_parallel > 1:
+        hint += (
+            f", whole on each of {strategy.data_parallel} data ranks below ZeRO stage {WHOLE_BELOW[largest]}"
+        )
+    hint += "; `shardwise plan` for the same request finds what fits"
     if verdict(ledger) == "does_not_fit":
         yield Notice(
             code="card-too-small",
             message=f"the worst card would need {share:.0f} % of its usable memory",
-            hint=f"its largest term is {largest}; `shardwise plan` for the same request finds what fits",
+            hint=hint,
         )
     elif share > 100:
         yield Notice(
             code="risky-memory",
             message=f"the worst card is expected to need {share:.0f} % of its usable memory; it fits only "
             "where fragmentation stays small: risky",
-            hint=f"its largest term is {largest}; `shardwise plan` for the same request finds what fits",
+            hint=hint,
         )
     elif verdict(ledger) == "risky":
         yield Notice(

@@ -161,6 +161,7 @@ def test_a_plan_in_80_columns(
         "  expected 55.0 to 68.0 s in 8 of 10 cases, by test\n"
         "  mfu 41.2 %, hfu 50.0 %, 1,068 tokens/s a card, 50 % of the physical limit\n"
         "  memory 60.0 of 79.0 GiB a card, fits (stage 0, backward; limit 72.0 GiB)\n"
+        "  of these weights 60.0\n"
         "  peak expected 54.0 to 66.0 GiB in 8 of 10 cases\n"
         "  host 100.0 of 1,800.0 GiB a node, fits\n"
         "  optimal under this cost model and search space: 1,284 layouts considered, 2\n"

@@ -153,6 +153,9 @@ def test_6_zero_2_cannot_hold_mixtral() -> None:
         "cluster.node.gpu.memory_usable_bytes",
     }
     assert any("weights 87.0" in reason for reason in answer.reasons)
+    two = check(request, given(request, backend="deepspeed", zero_stage=2, micro_batch_size=1))
+    hints = [warning.hint for warning in two.warnings if warning.code == "card-too-small"]
+    assert len(hints) == 1 and "weights, whole on each of 8 data ranks below ZeRO stage 3" in hints[0]
     three = plan(request.changed({"choose.zero_stage": 3, "choose.offload_optimizer": "none"}))
     assert isinstance(three, NoPlan)
     assert any(cure.set == "cluster.nodes=2" for cure in three.cures)
