@@ -64,7 +64,7 @@ class Peak:
     @classmethod
     def of(cls, run: Run) -> Peak:
         """The peak of a priced row that has a measured one."""
-        ledger, view, strategy = run.ledger, run.job.view, run.candidate.strategy
+        ledger, view, strategy = run.seen, run.job.view, run.candidate.strategy
         caching = stack(strategy.software_stack).allocator == "caching"
         spots = [
             _spot(terms, view, caching) for stage in ledger.stages for terms in stage.moments_kib.values()

@@ -19,9 +19,9 @@ from .layout import Layout
 from .moments import PASSES, Alive
 from .needed import ALL_NEEDED, Needed
 from .once import once
-from .saved_sets import saved_bytes, saved_sets, score_bytes
+from .saved_sets import Routed, gathered_bytes, saved_bytes, saved_sets, score_bytes
 from .schedule import plain
-from .stacks import by_stack, of_stacks
+from .stacks import by_stack, of_stacks, stack_has
 from .terms import Note, Term, kib
 
 _SAVED = Note(
@@ -66,19 +66,37 @@ def _per_set(layout: Layout, block: Block, sets: Ints, modules: tuple[Module, ..
     used, every = distinct(sets), tuple(saved_sets())
     names = [every[place] for place in used.tolist()]
 
-    def table(bits: Literal[8, 16]) -> Floats:
-        found = [
-            saved_bytes(block, hidden, name, sequence, _kept(layout, name, needed), bits, modules)
-            for name in names
-        ]
-        return np.array(found).reshape(-1, 3)[np.searchsorted(used, sets)]
+    def table(bits: Literal[8, 16], routed: Routed) -> Floats:
+        found = []
+        for name in names:
+            kept = _kept(layout, name, needed)
+            each = saved_bytes(block, hidden, name, sequence, kept, bits, modules, routed)
+            found.append((*each, gathered_bytes(block, hidden, name, kept, bits, modules)))
+        return np.array(found).reshape(-1, 4)[np.searchsorted(used, sets)]
 
-    eight = _inputs_in_8_bits(layout)
-    chosen = np.where(eight[None, :, None], table(8), table(16)) if eight.any() else table(16)
-    unsplit, split, dispatched = chosen.transpose(2, 0, 1)
-    each = unsplit / layout.split_tokens + split / t + dispatched * grid
+    chosen = np.zeros((*sets.shape, 4))
+    for bits, routed, rows in _variants(layout, block):
+        chosen[:, rows] = table(bits, routed)[:, rows]
+    unsplit, split, dispatched, gathered = chosen.transpose(2, 0, 1)
+    whole = np.where(stack_has(layout, "keeps_gathered", True), gathered, 0.0)
+    each = whole + (unsplit - whole) / layout.split_tokens + split / t + dispatched * grid
     found: Floats = each * layout.tokens * layout.element_bytes / 2.0
     return found
+
+
+def _variants(layout: Layout, block: Block) -> list[tuple[Literal[8, 16], Routed, Bools]]:
+    """Rows by the bits that inputs of products are kept in, and by how routed tokens lie."""
+    eight, every = _inputs_in_8_bits(layout), [Routed.of(known) for known in stacks().values()]
+    found: list[tuple[Literal[8, 16], Routed, Bools]] = []
+    for routed in dict.fromkeys(every) if block.feed_forward.experts else every[:1]:
+        mine = _laid(layout, routed) if block.feed_forward.experts else np.ones_like(eight)
+        found += [(8, routed, mine & eight), (16, routed, mine & ~eight)]
+    return [variant for variant in found if variant[2].any()]
+
+
+def _laid(layout: Layout, routed: Routed) -> Bools:
+    """Rows whose software stack lays routed tokens so."""
+    return by_stack(layout, lambda name: Routed.of(stacks()[name]) == routed) > 0
 
 
 def _inputs_in_8_bits(layout: Layout) -> Bools:

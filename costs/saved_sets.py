@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from ..inputs.data import data
 from ..inputs.listed import Entries, Listed
 from ..inputs.record import dataclass
 from ..models.mixers import Mixing
 from ..models.modules import latent, lone_norms
+from ..models.stack import Stack
 from ..models.training import Module
 from ..models.transformer import Block
 from .law import law
@@ -64,6 +65,20 @@ class SavedSet(Listed):
     quantised_inputs: bool = False
     """Whether 4-bit matrices keep their inputs though they are frozen (bitsandbytes of 2023)."""
     source: str
+
+
+class Routed(NamedTuple):
+    """How copies of tokens lie on the ranks of their experts."""
+
+    imbalance: float
+    """Copies of the busiest rank over the mean."""
+    copies: int = 2
+    """Hidden states kept of a copy: what its expert reads, and what it gives where that is weighed after."""
+
+    @classmethod
+    def of(cls, stack: Stack) -> Routed:
+        """Those of a software stack."""
+        return cls(1.0 if stack.balanced else law("expert_imbalance"), 1 if stack.weighs_inside else 2)
 
 
 @cache
@@ -127,16 +142,19 @@ def saved_bytes(
     needed: Needed = ALL_NEEDED,
     inputs_bits: Literal[8, 16] = 16,
     modules: Collection[Module] = (),
+    routed: Routed | None = None,
 ) -> tuple[float, float, float]:
     """(unsplit, split, dispatched) bytes a token of one layer under the saved set `name`, less `modules`.
 
     `dispatched` are the routed copies of hidden states: on a rank they count times
-    expert_tensor_parallel / tensor_parallel. Llama-3 8B under `fused` saves 34.0 h = 139,392 bytes, and
-    29.5 h where products keep their inputs in 8 bits.
+    expert_tensor_parallel / tensor_parallel. `routed` None: not balanced, weighed after their experts.
+    Llama-3 8B under `fused` saves 34.0 h = 139,392 bytes, and 29.5 h where products keep their inputs in
+    8 bits.
     """
     saved = saved_sets()[name]
     if inputs_bits == 8:
         saved = in_8_bits(saved, bool(block.feed_forward.experts))
+    busiest, copies = routed or Routed(law("expert_imbalance"))
     forward, mixers = block.feed_forward, block.mixers
     latents = sum((mixer.kv_rank or 0) + mixer.q_rank for mixer in mixers) * (1.0 if saved.query else 0.0)
     adapted = bool(saved.mixer_input)
@@ -144,7 +162,7 @@ def saved_bytes(
     idle = (0.0 if needed.mixer else saved.mixer_input) + (
         0.0 if needed.feed_forward else saved.forward_input
     )
-    thin = 2.0 * (needed.ranks[0] + needed.ranks[1] * law("expert_imbalance")) if adapted else 0.0
+    thin = 2.0 * (needed.ranks[0] + needed.ranks[1] * busiest) if adapted else 0.0
     crossed = sum(
         mixer.kv == "memory" for mixer in block.beside
     )  # each with a norm of its own: input, output
@@ -155,11 +173,31 @@ def saved_bytes(
     dense, shared, expert = fed_widths(each, inner, block, modules)
     if not forward.experts:
         return unsplit, split + dense * forward.width, 0.0
-    routed = forward.experts_per_token * law("expert_imbalance")
-    split += shared * forward.shared_width + expert * routed * forward.width
+    met = forward.experts_per_token * busiest
+    split += shared * forward.shared_width + expert * met * forward.width
     if not expert:
         return unsplit, split, 0.0
-    return unsplit + 4.0 * forward.experts + 2.0 * hidden, split, 4.0 * routed * hidden
+    return unsplit + 4.0 * forward.experts + 2.0 * hidden, split, 2.0 * copies * met * hidden
+
+
+def gathered_bytes(
+    block: Block,
+    hidden: int,
+    name: str,
+    needed: Needed = ALL_NEEDED,
+    inputs_bits: Literal[8, 16] = 16,
+    modules: Collection[Module] = (),
+) -> float:
+    """Of the unsplit bytes of `saved_bytes` those of matrices' inputs that sequence-parallel ranks gather.
+
+    Experts gather none: their tokens are sent.
+    """
+    saved = saved_sets()[name]
+    if inputs_bits == 8:
+        saved = in_8_bits(saved, bool(block.feed_forward.experts))
+    saved = without(saved, block, modules)
+    fed = 0.0 if block.feed_forward.experts or not needed.feed_forward else saved.forward_input
+    return ((saved.mixer_input if needed.mixer else 0.0) + fed) * hidden
 
 
 def _mixer_bytes(saved: SavedSet, mixer: Mixing, sequence: int) -> float:

@@ -105,6 +105,12 @@ class Stack(Listed):
     """By which values 8-bit operands are scaled: of earlier steps, or their own (Megatron's --fp8-recipe)."""
     balanced: bool = False
     """Whether the router is forced to balance, as benchmarks do."""
+    weighs_inside: bool = False
+    """Whether a token's weight is put on the activation within its expert, so that what the expert gives is
+    not kept for the gradient of that weight (Megatron Core since 0.12)."""
+    keeps_gathered: bool = False
+    """Whether inputs that sequence-parallel ranks gather for a product are kept whole for its backward, as
+    autograd keeps what a product reads, or as they were, to be gathered again (Megatron-LM)."""
     activation_copies: Literal["beside", "blocking"] = "blocking"
     """Whether offloaded activations travel on a stream of their own or stop the compute (PyTorch's
     ``save_on_cpu``)."""

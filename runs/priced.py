@@ -13,7 +13,7 @@ from .layouts import Candidate
 from .record import Record
 from .refusal import Refused
 from .rows import Job, read_row
-from .views import peak_gib
+from .views import peak_gib, seen
 
 
 @dataclass(frozen=True)
@@ -39,13 +39,18 @@ class Run:
     @property
     def gib(self) -> float:
         """Predicted peak, counted as the source counted."""
-        return peak_gib(self.ledger, self.job.view)
+        return peak_gib(self.seen, self.job.view)
+
+    @property
+    def seen(self) -> Ledger:
+        """The ledger of the stages that the source looked at."""
+        return seen(self.ledger, self.job.record)
 
     @property
     def spread(self) -> tuple[float, float]:
         """Least and greatest predicted peak of the readings that fit, over that of the chosen one."""
         fitting = [led for led in self.readings if led.refusal_kib <= led.usable_kib] or [self.ledger]
-        peaks = [peak_gib(ledger, self.job.view) / self.gib for ledger in fitting]
+        peaks = [peak_gib(seen(led, self.job.record), self.job.view) / self.gib for led in fitting]
         return min(*peaks, 1.0), max(*peaks, 1.0)
 
 

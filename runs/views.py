@@ -7,6 +7,7 @@ Process (nvidia-smi): reserved and the runtime; never above the card.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 from ..costs import Ledger
@@ -40,6 +41,16 @@ def gib_of(record: Record) -> float | None:
     """
     printed = "g as printed" in record.notes or "printed g" in record.notes
     return (record.number("peak_mem_gib") or 0.0) * (1000 / 1024 if printed else 1.0) or None
+
+
+def seen(ledger: Ledger, record: Record) -> Ledger:
+    """What the source looked at: all stages, or where notes say "memory of the first stage" that alone.
+
+    Who reads nvidia-smi reads it on one machine, where a last stage with its loss may hold more.
+    """
+    if "memory of the first stage" not in record.notes:
+        return ledger
+    return replace(ledger, stages=ledger.stages[:1])
 
 
 def peak_gib(ledger: Ledger, view: View) -> float:

@@ -26,7 +26,7 @@ from shardwise.runs.rows import Job, read_row
 from shardwise.runs.shapes import shapes
 from shardwise.runs.software import rules, software_of
 from shardwise.runs.stages import stage_layers, stages_of
-from shardwise.runs.views import peak_gib, view_of
+from shardwise.runs.views import peak_gib, seen, view_of
 
 ROOT = Path(__file__).parents[1]
 DATA = ROOT / "benchmarks" / "data"
@@ -192,6 +192,7 @@ def test_every_framework_finds_a_rule_and_known_words() -> None:
         ({"framework": "torchtitan", "notes": "torch.compile", "year": "2025"}, "fsdp-compiled-loss"),
         ({"framework": "DeepSpeed ZeRO-3", "year": "2021"}, "zero3-of-2021"),
         ({"framework": "Megatron-DeepSpeed", "year": "2022"}, "megatron-deepspeed"),
+        ({"framework": "Megatron-DeepSpeed (BigScience)", "year": "2021"}, "megatron-deepspeed-bigscience"),
         ({"framework": "DeepSpeed 0.19 + Liger", "year": "2026"}, "liger"),
         (
             {"framework": "flash-attention", "notes": "FlashAttention-2", "flash_attention": "1"},
@@ -204,6 +205,7 @@ def test_every_framework_finds_a_rule_and_known_words() -> None:
         ({"framework": "TinyLlama (Fabric)", "notes": ""}, "flash-attention-2"),
         ({"framework": "AA-Scaling", "notes": "fused RMSNorm"}, "three-dimensions-flash"),
         ({"framework": "AA-Scaling", "notes": "FlashAttention-2"}, "aa-scaling-eager"),
+        ({"framework": "nanotron", "year": "2024"}, "nanotron-gathered"),
         ({"framework": "nanotron", "year": "2025"}, "nanotron"),
         ({"framework": "Megatron-LM", "year": "2024"}, "megatron-lm-flash"),
         ({"framework": "Megatron-LM", "year": "2024", "notes": "tp-comm-overlap"}, "megatron-lm-overlap"),
@@ -309,6 +311,18 @@ def test_views_of_memory_are_ordered() -> None:
     assert peak_gib(ledger, "allocated") < peak_gib(ledger, "reserved") < peak_gib(ledger, "process")
     assert view_of(record(mem_kind="allocated")) == "allocated"
     assert view_of(record(mem_kind="reserved", notes="memory = nvidia-smi")) == "process"
+
+
+def test_memory_read_on_one_machine_is_that_of_the_first_stage() -> None:
+    """Where the notes say so: there the last stage, which has the loss, does not count."""
+    job = read_row(record())
+    choice = job.candidates[0]
+    ledger = price(job.transformer, choice.training, job.cluster, [choice.strategy])[0]
+    first = seen(ledger, record(notes="memory of the first stage"))
+
+    assert seen(ledger, job.record) == ledger
+    assert [stage.stage for stage in first.stages] == [0] and len(ledger.stages) > 1
+    assert peak_gib(first, "reserved") <= peak_gib(ledger, "reserved")
 
 
 def test_published_dimensions_give_the_published_parameters() -> None:

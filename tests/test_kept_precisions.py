@@ -198,3 +198,21 @@ def test_nccl_opens_few_channels_over_pci_express(preset: str, narrow: bool) -> 
 
     assert found == pytest.approx(law(f"runtime_{base}") + law(f"runtime_{each}"), abs=KIB)
     assert (found < 1.1 * GIB) == narrow
+
+
+def test_a_product_keeps_what_was_gathered_for_it_where_autograd_keeps_its_input() -> None:
+    """Of 4 tensor ranks each keeps 4 h a token of norms' outputs, no quarter; unsplit nothing changes."""
+
+    def kept(name: str, split: bool) -> float:
+        cut = {
+            "tensor_parallel": 4,
+            "sequence_parallel": split,
+            "cards": 4,
+            "data_parallel": 1,
+            "shard_group_size": 1,
+        }
+        return term(megatron("dgx-h100", name, "bf16", **cut), "forward", "activations")
+
+    again, whole = "nanotron-2024", "nanotron-gathered-2024"
+    assert kept(whole, True) - kept(again, True) == pytest.approx(0.75 * 4 * 4096 * 4096 * LAYERS, rel=1e-6)
+    assert kept(whole, False) == kept(again, False)

@@ -12,7 +12,7 @@ from plans_by_hand import megatron, plan
 from shardwise import plan as planned
 from shardwise.costs import Ledger, price
 from shardwise.costs.law import law
-from shardwise.costs.saved_sets import saved_bytes
+from shardwise.costs.saved_sets import Routed, saved_bytes
 from shardwise.hardware import Cluster
 from shardwise.inputs import InputError
 from shardwise.launch import emit
@@ -21,6 +21,7 @@ from shardwise.launch.read import read_config
 from shardwise.models import Strategy, Training, Transformer
 from shardwise.models.backend import backend
 from shardwise.models.modules import held_modules
+from shardwise.models.stack import stacks
 from shardwise.models.training import Module
 from shardwise.plans import Plan, Request
 from shardwise.plans.report import price as price_of
@@ -66,6 +67,34 @@ def test_a_whole_layer_of_experts_holds_its_parts() -> None:
     """`moe` frees what its activation and its shared experts would, and the copies sent to experts."""
     assert freed(ROUTED, "moe", "moe_act", "shared_experts") == freed(ROUTED, "moe")
     assert freed(ROUTED, "moe") > freed(ROUTED, "moe_act") + freed(ROUTED, "shared_experts")
+
+
+def test_copies_of_tokens_by_balance_and_by_where_they_are_weighed() -> None:
+    """By hand, bytes a token: 8 copies of what an expert reads, gives and works on, 1.2 times unbalanced."""
+    work, hidden = 6 * INNER, 2 * HIDDEN
+    plain, inside, even = (
+        saved_bytes(ROUTED, HIDDEN, "fused", routed=routed)
+        for routed in (Routed(1.2), Routed(1.2, copies=1), Routed(1.0, copies=1))
+    )
+
+    assert plain == saved_bytes(ROUTED, HIDDEN, "fused")
+    assert plain[2] - inside[2] == pytest.approx(8 * 1.2 * hidden)
+    assert sum(inside) - sum(even) == pytest.approx(8 * 0.2 * (work + hidden))
+
+
+def test_megatron_core_weighs_tokens_inside_their_experts_since_2025() -> None:
+    """Recipes that force the balance keep one copy, even; Megatron-LM before keeps both, and so do others."""
+    laid = {
+        name: Routed.of(stacks()[name])
+        for name in ("bridge-moe-alltoall", "megatron-bridge-2025", "nemo-2024")
+    }
+
+    assert laid == {
+        "bridge-moe-alltoall": Routed(1.0, copies=1),
+        "megatron-bridge-2025": Routed(law("expert_imbalance"), copies=1),
+        "nemo-2024": Routed(law("expert_imbalance"), copies=2),
+    }
+    assert {Routed.of(stacks()[name]).copies for name in ("nanotron-2024", "fsdp-hf-2024")} == {2}
 
 
 def test_scores_of_unfused_attention() -> None:
