@@ -119,10 +119,14 @@ def test_full_recompute_moves_and_gathers_half_again() -> None:
         assert sent(again, axis) == pytest.approx(1.5 * sent(kept, axis), rel=1e-6)
 
 
-def test_gathered_copies_are_kept_on_every_rank_of_the_cut() -> None:
-    """4 h bytes of each copy, that a rank of a cut of 2 holds of two ranks' tokens; the widths stay f / t."""
-    plain, cut = (priced(2, 4, width).stages[0].moments_kib["forward"]["activations"] for width in (1, 2))
-    more = LAYERS * 4 * HIDDEN * CHOSEN * IMBALANCE * TOKENS / 2
+@pytest.mark.parametrize(("stack", "states"), [("megatron-core-2025", 1), ("megatron-2023", 2)])
+def test_gathered_copies_are_kept_on_every_rank_of_the_cut(stack: str, states: int) -> None:
+    """Hidden states of each copy, that a rank of a cut of 2 holds of two ranks' tokens; widths stay f / t."""
+    plain, cut = (
+        priced(2, 4, width, software_stack=stack).stages[0].moments_kib["forward"]["activations"]
+        for width in (1, 2)
+    )
+    more = LAYERS * 2 * states * HIDDEN * CHOSEN * IMBALANCE * TOKENS / 2
     assert 1024 * (cut - plain) == pytest.approx(more, rel=1e-4)
 
 
