@@ -150,7 +150,8 @@ def _given(strategy: str | None, plan: str | None, request: Request, voice: Voic
         raise InputError("strategy", strategy or "nothing", "--strategy", reason, code="contradiction")
     if plan is not None:
         return Given(kept_plan(plan, voice).strategy, {"strategy": plan})
-    text, name = read_source(strategy or "", "strategy")
+    spelled = (strategy or "").lstrip().startswith("{")
+    text, name = (strategy or "", "--strategy") if spelled else read_source(strategy or "", "strategy")
     data = parse_json(text, "strategy", name)
     chosen = {
         f"strategy.{field.removeprefix('choose.')}": origin

@@ -125,6 +125,10 @@ def usage(error: TyperException, commands: Sequence[str]) -> dict[str, Any]:
     option = getattr(error, "option_name", None)
     legal = sorted(getattr(error, "possibilities", None) or [])
     unknown = _COMMAND.match(error.format_message())
+    field = _field_of(option) if type(error).__name__ == "NoSuchOption" and _takes_set(error) else None
+    if field:
+        legal = [f"--set {field}=VALUE"]
+        message = f"No such option: {option}; legal: {legal[0]}"
     parameter = getattr(error, "param", None)
     if unknown:
         value = unknown[1]
@@ -135,15 +139,32 @@ def usage(error: TyperException, commands: Sequence[str]) -> dict[str, Any]:
     path = getattr(getattr(error, "ctx", None), "command_path", "")
     if type(error).__name__ == "MissingParameter" and path:
         message = f"{message} `{path} --help` tells what it takes"
-    field = "command" if unknown else option or getattr(parameter, "name", None) or "command line"
+    named = "command" if unknown else option or getattr(parameter, "name", None) or "command line"
     return {
         "code": "usage",
-        "field": field,
+        "field": named,
         "value": value[:80],
         "origin": "command line",
         "message": message,
         "legal": legal,
     }
+
+
+def _takes_set(error: TyperException) -> bool:
+    """Whether the command takes ``--set``."""
+    command = getattr(getattr(error, "ctx", None), "command", None)
+    return any("--set" in getattr(each, "opts", ()) for each in getattr(command, "params", ()))
+
+
+def _field_of(option: str | None) -> str | None:
+    """The field of a request that somebody gave as an option of its name, in the words of ``--set``."""
+    from ..inputs import InputError
+    from ..plans.settings import field_of
+
+    key = (option or "").lstrip("-").replace("-", "_")
+    with suppress(InputError):
+        return key if field_of(key, "command line") else None
+    return None
 
 
 def tell(finding: dict[str, Any], as_json: bool) -> None:

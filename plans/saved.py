@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -117,6 +118,9 @@ def kept_from(data: Mapping[str, Any], name: str) -> Kept:
         found = status or "error"
         raise InputError("plan.status", found, name, "holds no plan", legal=["optimal", "feasible"])
     version = data.get("schema_version", "nothing")
+    if "strategy" not in data and {"model", "cluster", "training"} & data.keys():
+        reason = f"is a request, not a plan: `shardwise plan {shlex.quote(name)} -o plan.json` makes one"
+        raise InputError("plan", name, name, reason, code="contradiction")
     if version != 1 or isinstance(version, bool):
         reason = "is no plan this version reads"
         raise InputError("plan.schema_version", version, name, reason, legal=["1"])

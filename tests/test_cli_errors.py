@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from shardwise.cli import main
+from shardwise.hardware.named import gpu_names
 
 JOB = """model = "llama-3.1-8b"
 [cluster]
@@ -312,6 +313,48 @@ def test_near_names_are_offered(folder: Path, capsys: pytest.CaptureFixture[str]
     assert refused(["plan", "job.toml", "--nodez", "2"], capsys)["legal"] == ["--nodes"]
     assert refused(["plan", "job.toml", "--set", "zero_stag=1"], capsys)["legal"][0] == "zero_stage"
     assert refused(["show", "cluster", "dgx-h1000"], capsys)["legal"][0] == "dgx-h100"
+    assert refused(["plan", "llama-3.1-8b", *FLAGS[2:], "--cluster", "p5"], capsys)["legal"][0].startswith(
+        "p5."
+    )
+
+
+def test_a_word_that_cards_begin_with_offers_all_of_them(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A card has forms and sizes: which one is the question, so none is left out for a nearer spelling."""
+    told = refused(["plan", "job.toml", "--set", "gpu=H100"], capsys)
+    assert set(told["legal"]) == {name for name in gpu_names() if name.startswith("H100-")}
+    assert refused(["ledger", "8e9", "--gpus", "8", "--card", "A100"], capsys)["legal"][1:] == [
+        "A100-PCIe-40GB", "A100-PCIe-80GB", "A100-SXM-40GB", "A100-SXM-80GB",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("option", "field"), [("--tp", "tp"), ("--zero-stage", "zero_stage")])
+def test_a_field_given_as_an_option_is_told_as_a_setting(
+    option: str, field: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where the command takes --set; elsewhere no such thing is offered."""
+    told = refused(["plan", "job.toml", option, "4"], capsys)
+    assert (told["field"], told["legal"]) == (option, [f"--set {field}=VALUE"])
+    assert "--set" not in refused(["list", "gpus", option, "4"], capsys)["message"]
+
+
+@pytest.mark.parametrize("words", [["why", "job.json", "zero_stage=3"], ["emit", "job.json", "--to", "fsdp"]])
+def test_a_request_in_place_of_a_plan_says_how_to_make_one(
+    words: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command that makes a plan of it stands in the message."""
+    (folder / "job.json").write_text('{"model": "llama-3.1-8b", "cluster": {"preset": "dgx-h100"}}')
+    assert "shardwise plan job.json -o plan.json" in refused(words, capsys)["message"]
+
+
+def test_a_strategy_may_stand_on_the_command_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The object that --help shows, in place of a file; errors name the flag."""
+    spelled = '{"backend": "fsdp", "zero_stage": %d, "recompute": "full"}'
+    assert main(["check", "job.toml", "--strategy", spelled % 3]) == 0
+    assert "fsdp   zero 3" in capsys.readouterr().out
+    told = refused(["check", "job.toml", "--strategy", spelled % 9], capsys)
+    assert (told["field"], told["origin"]) == ("strategy.zero_stage", "--strategy:1")
 
 
 def test_standard_input_is_refused_alike(
