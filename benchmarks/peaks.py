@@ -3,7 +3,9 @@
 A caching allocator keeps blocks that no later request fits: a share of what is allocated in many sizes, one
 constant for all runs under such an allocator. It is chosen on sources that measured what is reserved or the
 whole process; a source that measured allocated tensors does not see it. `ends` says how an interval is drawn
-of what is left: of all files of runs, of rows with neither micro-batch nor recompute guessed.
+of what is left: of the files that the ledger was not made with, of rows that are trusted, with neither
+micro-batch nor recompute guessed. Of the others each stack's saved sets and losses were chosen to fit, so
+they lie nearer than the next source will.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from shardwise.runs.priced import Run
 from shardwise.runs.views import GIB
 
 from .ends import Pool
+from .fit import trusted
 from .fitting import LEAST_SOURCES, Constants
 from .scores import percent
 
@@ -57,7 +60,8 @@ class Peak:
     usable_gib: float
     load_gib: float
     guessed: bool
-    """Whether a rule filled its micro-batch or its recompute: no evidence of how far the ledger is off."""
+    """Whether it is doubtful, or a rule filled its micro-batch or its recompute: no evidence of how far the
+    ledger is off."""
     spread: tuple[float, float]
     """Least and greatest predicted peak over the readings of a row with blanks, over the one chosen."""
 
@@ -79,7 +83,8 @@ class Peak:
             spots=tuple(spots),
             usable_gib=(ledger.usable_kib - (0 if process else runtime)) / GIB,
             load_gib=(ledger.load_kib - (0 if process else runtime)) / GIB,
-            guessed=bool({"micro_batch_seqs", "recompute"} & set(run.job.imputed)),
+            guessed=not trusted(run.job.record)
+            or bool({"micro_batch_seqs", "recompute"} & set(run.job.imputed)),
             spread=run.spread,
         )
 

@@ -41,7 +41,7 @@ class Residuals(Listed):
 
 @cache
 def peak_interval() -> Residuals:
-    """That of peaks, of sources left out (``scripts/constants.py`` writes it).
+    """That of peaks, of sources left out that the ledger was not made with (``scripts/constants.py``).
 
     One for all software: kinds by backend, pipeline, what is trained or how much is told hold no more of the
     sources that are left out.

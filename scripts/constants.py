@@ -2,8 +2,9 @@
 
 Prints errors by source before, after, and with the source left out; with `--write` puts what is fitted into
 the catalogues, with its sources and the date. Without files the runs of ``benchmarks/data`` are read. The
-constant is fitted to the published runs alone; how far peaks lie off is told by those of every file there
-(``costs/catalogue/peak_residuals.json``; without each source ``benchmarks/data/left_out_peaks.json``).
+constant is fitted to the published runs alone; how far peaks lie off is told by the blind runs, which the
+ledger was not made with (``costs/catalogue/peak_residuals.json``; without each source
+``benchmarks/data/left_out_peaks.json``).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from shardwise.runs.priced import price_jobs, read_rows  # noqa: E402
 from shardwise.runs.record import read_records  # noqa: E402
 
 RUNS = ROOT / "benchmarks" / "data" / "published_runs.csv"
-EVERY = sorted((ROOT / "benchmarks" / "data").glob("*_runs.csv"))
+BLIND = sorted((ROOT / "benchmarks" / "data").glob("*blind_runs.csv"))
 CATALOGUE = ROOT / "costs" / "catalogue"
 
 
@@ -34,15 +35,13 @@ def peaks_of(files: list[str]) -> Peaks:
     return Peaks(tuple(Peak.of(run) for run in price_jobs(read_rows(records)[0])))
 
 
-def write_memory(part: Peaks, every: Peaks, day: str) -> None:
-    """The allocator's constant, and residuals of all runs by kind under it."""
+def write_memory(part: Peaks, blind: Peaks, day: str) -> None:
+    """The allocator's constant, and residuals of the blind runs under it."""
     fitted = part.fit(part.sources())
     able = [s for s in part.sources() if any(spot.holed for p in part.by_source[s] for spot in p.spots)]
     _dump("law_memory.json", part.entry(fitted, able, day))
-    pool = every.pool(fitted[SHARE])
-    about = (
-        "80 % of measured over predicted peak of sources left out lie from low to high (benchmarks/peaks.py)."
-    )
+    pool = blind.pool(fitted[SHARE])
+    about = "80 % of measured over predicted peak of blind runs, sources left out (benchmarks/peaks.py)."
     found = {"_about": about, "date": day, "peaks": asdict(residuals_of(pool))}
     _dump("peak_residuals.json", found)
     lines = ",\n".join(f'  "{name}": {json.dumps(asdict(residuals_of(pool, name)))}' for name in pool.names)
@@ -65,7 +64,7 @@ def main() -> None:
     memory = peaks_of(given.runs)
     print(text(studied(memory)))
     if given.write:
-        write_memory(memory, peaks_of([str(file) for file in EVERY]), given.date)
+        write_memory(memory, peaks_of([str(file) for file in BLIND]), given.date)
     inside = coverage(memory)
     print(f"80 % intervals of sources left out hold {100 * inside['inside']:.0f} % of rows,", end=" ")
     print(f"median width {inside['median_width_percent']:.0f} %")
