@@ -18,48 +18,48 @@ from .law import law
 from .layout import Layout
 from .logits import loss_moved_bytes
 from .products import (
+    Local,
+    Passes,
     Product,
     dense_products,
     memory_rate,
     mixer_products,
+    passes_of,
     product_seconds,
-    products_seconds,
 )
 from .run_again import Forward
 from .stacks import stack_constant
 
 
-def expert_seconds(layout: Layout, block: Block) -> Floats:
-    """Seconds of the routed experts' forward products: one product an expert on the rank."""
+def expert_passes(layout: Layout, block: Block, trained: float) -> Passes:
+    """Seconds of the routed experts' products: one product an expert on the rank."""
     forward, s = block.feed_forward, layout.strategies
-    if not forward.experts:
-        return np.zeros(len(s))
     local = forward.experts / s.expert_parallel
     routed = layout.tokens * forward.experts_per_token * imbalance(layout)
     rows = routed * s.expert_tensor_parallel / layout.tensor / local
     width = forward.width / s.expert_tensor_parallel
     hidden = np.full_like(width, layout.transformer.hidden_size)
-    one = product_seconds(layout, rows, (forward.matrices - 1) * width, hidden, linear=True)
-    return local * (one + product_seconds(layout, rows, hidden, width, linear=True))
+    inner = Local.whole(rows, (forward.matrices - 1) * width, hidden).passes(layout, trained)
+    return inner.beside(Local.whole(rows, hidden, width).passes(layout, trained)).times(local)
 
 
-def feed_forward_seconds(layout: Layout, block: Block) -> Floats:
-    """Seconds of the forward products of a feed-forward, shared and routed."""
+def feed_forward_passes(layout: Layout, block: Block, trained: float) -> Passes:
+    """Seconds of the products of a feed-forward, shared and routed."""
     forward, hidden = block.feed_forward, layout.transformer.hidden_size
     if not forward.experts:
-        return products_seconds(layout, dense_products(forward.width, hidden, forward.matrices))
-    total = expert_seconds(layout, block)
-    total += products_seconds(layout, [Product(forward.experts, hidden, "whole")])
-    return total + shared_seconds(layout, block)
+        return passes_of(layout, dense_products(forward.width, hidden, forward.matrices), trained)
+    found = expert_passes(layout, block, trained)
+    found = found.beside(passes_of(layout, [Product(forward.experts, hidden, "whole")], trained))
+    return found.beside(shared_passes(layout, block, trained))
 
 
-def shared_seconds(layout: Layout, block: Block) -> Floats:
-    """Seconds of the forward products of shared experts."""
+def shared_passes(layout: Layout, block: Block, trained: float) -> Passes:
+    """Seconds of the products of shared experts."""
     forward = block.feed_forward
     if not (forward.experts and forward.shared_width):
-        return np.zeros(len(layout.strategies))
+        return passes_of(layout, [], trained)
     products = dense_products(forward.shared_width, layout.transformer.hidden_size, forward.matrices)
-    return products_seconds(layout, products)
+    return passes_of(layout, products, trained)
 
 
 class LayerSeconds(NamedTuple):
@@ -98,23 +98,24 @@ def _one_kind(layout: Layout, block: Block, shares: Shares, unpacked: Floats) ->
     gemm = stack_constant(layout, "gemm_factor")
     weights = [product for mixer in block.mixers for product in mixer_products(mixer, hidden)]
     weights += [Product(hidden, 2 * hidden, "column")] if block.joins else []
-    attended = products_seconds(layout, weights) * gemm
-    fed = feed_forward_seconds(layout, block) * gemm
+    trained = shares.experts if block.feed_forward.experts else shares.dense
+    attended = passes_of(layout, weights, shares.attention).times(gemm)
+    fed = feed_forward_passes(layout, block, trained).times(gemm)
     core, core_back = attention_seconds(layout, block)
     memory = memory_seconds(layout, block) * stack_constant(layout, "memory_factor")
     floor = floor_seconds(layout, block)
     thin, sums = adapter_seconds(layout, block)
     thin, sums = thin * gemm, sums * stack_constant(layout, "memory_factor")
     beside = thin + sums + unpacked
-    forward = at_least(attended + fed + core + memory + beside, floor)
-    trained = shares.experts if block.feed_forward.experts else shares.dense
-    products = (1.0 + shares.attention) * attended + (1.0 + trained) * fed
+    forward = at_least(attended.forward + fed.forward + core + memory + beside, floor)
+    products = attended.backward + fed.backward
     work = products + 2.0 * (memory + thin) + sums + unpacked + core_back
     backward = at_least(work, law("host_backward_floor") * floor)
-    weight = backward * (shares.attention * attended + trained * fed + thin) / work
+    weight = backward * (attended.weight + fed.weight + thin) / work
     named = modules_seconds(layout, block) * stack_constant(layout, "memory_factor")
-    shared = shared_seconds(layout, block) * gemm
-    part = Forward(attended, beside, fed, shared, core, memory, named).again(layout, block)
+    shared = shared_passes(layout, block, trained).forward * gemm
+    parts = Forward(attended.forward, beside, fed.forward, shared, core, memory, named)
+    part = parts.again(layout, block)
     found = LayerSeconds(
         forward=forward,
         backward=backward,

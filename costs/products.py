@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from ..hardware import GemmCurve, Gpu
 from ..hardware.catalogue import gemm_curve
 from ..inputs.record import dataclass
 from ..models.mixers import Mixing
 from ..models.strategy import PRECISIONS, Precision
 from .cards import training_factor
-from .columns import Floats, distinct
+from .columns import Bools, Floats, distinct
 from .law import law
 from .layout import Layout
 
@@ -58,51 +58,119 @@ def dense_products(width: int, hidden: int, matrices: int) -> list[Product]:
     return [Product((matrices - 1) * width, hidden, "column"), Product(hidden, width, "row")]
 
 
+class Passes(NamedTuple):
+    """Seconds of products: forward, backward, and what of the backward makes gradients of weights, (n,)."""
+
+    forward: Floats
+    backward: Floats
+    weight: Floats
+
+    def times(self, factor: Floats) -> Passes:
+        """All of them `factor` times."""
+        return Passes(*(factor * part for part in self))
+
+    def beside(self, other: Passes) -> Passes:
+        """These and `other` one after the other."""
+        return Passes(*(one + more for one, more in zip(self, other, strict=True)))
+
+
+@dataclass(frozen=True)
+class Local:
+    """A linear layer on one card: `m` tokens x `k` inputs x `n` outputs.
+
+    `read` elements of its inputs and `written` of its outputs' gradients are made narrow on this card.
+    """
+
+    m: Floats
+    n: Floats
+    k: Floats
+    read: Floats
+    written: Floats
+
+    @classmethod
+    def of(cls, layout: Layout, product: Product) -> Local:
+        """A matrix cut by tensor parallel; sequence parallel quantises a rank's own tokens, then gathers."""
+        t = layout.tensor.astype(np.float64)
+        n = product.n / t if product.cut == "column" else np.full_like(t, product.n)
+        k = product.k / t if product.cut == "row" else np.full_like(t, product.k)
+        m, own = layout.tokens, layout.tokens / layout.split_tokens
+        read = (own if product.cut == "column" else m) * k
+        return cls(m, n, k, read, (own if product.cut == "row" else m) * n)
+
+    @classmethod
+    def whole(cls, m: Floats, n: Floats, k: Floats) -> Local:
+        """A matrix whose tokens are all the card's own."""
+        return cls(m, n, k, m * k, m * n)
+
+    def passes(self, layout: Layout, trained: float) -> Passes:
+        """A product forward, one for the gradient of the input, one for that of a weight if `trained`.
+
+        Inputs are made narrow in the forward, gradients once for both products of the backward (Transformer
+        Engine, module/linear.py); weights once a step.
+        """
+        one = product_seconds(layout, self.m, self.n, self.k, linear=True)
+        forward = one + quantise_seconds(layout, self.read)
+        backward = (1.0 + trained) * one + quantise_seconds(layout, self.written)
+        return Passes(forward, backward, trained * one)
+
+
+def passes_of(layout: Layout, products: list[Product], trained: float) -> Passes:
+    """Seconds of matrices that tensor parallel cuts, of the tokens of a micro-batch."""
+    none = np.zeros(len(layout.strategies))
+    found = Passes(none, none, none)
+    for product in products:
+        found = found.beside(Local.of(layout, product).passes(layout, trained))
+    return found
+
+
 def product_seconds(layout: Layout, m: Floats, n: Floats, k: Floats, *, linear: bool) -> Floats:
-    """Seconds of m x n x k on the card; `linear` products run in the row's precision, others in 16 bit."""
-    found = np.zeros(np.broadcast_shapes(m.shape, n.shape, k.shape))
-    codes = layout.strategies.precision
-    for value in distinct(codes).tolist():
-        word = PRECISIONS[value]
+    """Seconds of m x n x k inside training; `linear` ones in the row's precision, others in 16 bit.
+
+    Operands are already narrow where they are to be. Infinite on a card without the arithmetic. The card's
+    factor is of its clock under load.
+    """
+    gpu = layout.cluster.node.gpu
+    found = np.full(np.broadcast_shapes(m.shape, n.shape, k.shape), np.inf)
+    for word, rows in _precisions(layout):
         precision: Precision = word if linear or word in ("fp16", "fp32") else "bf16"
-        rows = codes == value
-        sides = (np.broadcast_to(side, found.shape)[rows] for side in (m, n, k))
-        found[rows] = _trained_seconds(layout, precision, *sides)
+        peak = gpu.peak_flops_per_s(precision)
+        if peak is None:
+            continue
+        curve, narrow = gemm_curve(gpu, precision), precision in SCALING
+        found[rows] = curve.quantised_by(gemm_curve(gpu, "bf16") if narrow else curve, 0.0).seconds(
+            *(np.broadcast_to(side, found.shape)[rows] for side in (m, n, k)),
+            load_factor=training_factor(layout.cluster, precision),
+            peak_flops_per_s=peak,
+            hbm_bytes_per_s=gpu.hbm_bytes_per_s,
+            bytes_per_element=LINEAR_BYTES[precision],
+            sms=gpu.sms,
+        )
     return found * misaligned(n, k) if linear else found
 
 
-def _trained_seconds(layout: Layout, precision: Precision, m: Floats, n: Floats, k: Floats) -> Floats:
-    """Seconds of products in one precision inside training: infinite on a card without its arithmetic.
+def quantise_seconds(layout: Layout, elements: Floats) -> Floats:
+    """Seconds in which Transformer Engine makes 16-bit elements narrow, along rows and along columns.
 
-    The card's factor is of its clock under load.
+    Bytes that move for each: read once more where a tensor's largest value is sought first, and written
+    along rows and along columns, or once where the card reads an 8-bit operand transposed and blocks have no
+    scales of their own.
     """
-    gpu = layout.cluster.node.gpu
-    peak = gpu.peak_flops_per_s(precision)
-    if peak is None:
-        return np.full(m.shape, np.inf)
-    return _trained_curve(gpu, precision).seconds(
-        m, n, k,
-        load_factor=training_factor(layout.cluster, precision),
-        peak_flops_per_s=peak,
-        hbm_bytes_per_s=gpu.hbm_bytes_per_s,
-        bytes_per_element=LINEAR_BYTES[precision],
-        sms=gpu.sms,
-    )  # fmt: skip
+    gpu, found = layout.cluster.node.gpu, np.zeros(len(layout.strategies))
+    for precision, rows in _precisions(layout):
+        if precision in SCALING and gpu.peak_flops_per_s(precision) is not None:
+            copied = precision == "fp8" and not gpu.reads_transposed
+            moved = law(f"{SCALING[precision]}_bytes") + copied * law("transposed_bytes")
+            curve = gemm_curve(gpu, precision)
+            narrow = curve.quantised_by(curve, moved)
+            found[rows] = narrow.quantise_seconds(elements[rows], gpu.hbm_bytes_per_s)
+    return found
 
 
-def _trained_curve(gpu: Gpu, precision: Precision) -> GemmCurve:
-    """The card's curve; narrow products launch as those of 16 bits, and Transformer Engine quantises.
-
-    Bytes that move for an element of 16 bits: read once more where a tensor's largest value is sought first,
-    and written along rows and along columns, or once where the card reads an 8-bit operand transposed and
-    blocks have no scales of their own.
-    """
-    curve = gemm_curve(gpu, precision)
-    if precision not in SCALING:
-        return curve
-    copied = precision == "fp8" and not gpu.reads_transposed
-    moved = law(f"{SCALING[precision]}_bytes") + copied * law("transposed_bytes")
-    return curve.quantised_by(gemm_curve(gpu, "bf16"), moved)
+def _precisions(layout: Layout) -> Iterator[tuple[Precision, Bools]]:
+    """Each precision of the rows, and the mask of those in it."""
+    codes = layout.strategies.precision
+    for value in distinct(codes).tolist():
+        yield PRECISIONS[value], codes == value
 
 
 def misaligned(n: Floats, k: Floats) -> Floats:
@@ -114,17 +182,6 @@ def misaligned(n: Floats, k: Floats) -> Floats:
     side = law("misaligned_side")
     odd = (np.mod(n, side) != 0) | (np.mod(k, side) != 0)
     return np.where(odd, law("misaligned_factor"), 1.0)
-
-
-def products_seconds(layout: Layout, products: list[Product]) -> Floats:
-    """Seconds of the forward products of tokens T, cut by tensor parallel."""
-    t = layout.tensor.astype(np.float64)
-    total = np.zeros(len(t))
-    for product in products:
-        n = product.n / t if product.cut == "column" else np.full_like(t, product.n)
-        k = product.k / t if product.cut == "row" else np.full_like(t, product.k)
-        total += product_seconds(layout, layout.tokens, n, k, linear=True)
-    return total
 
 
 def memory_rate(layout: Layout) -> float:

@@ -92,9 +92,12 @@ class GemmCurve(Listed):
         worked = (
             np.maximum(rested, self.power_seconds(m, n, k)) if load_factor is None else load_factor * rested
         )
-        rate = self.hbm_share * _floats(card["hbm_bytes_per_s"])
-        read = self.quantise_bytes * _floats(m) * _floats(k) / rate
+        read = self.quantise_seconds(_floats(m) * _floats(k), card["hbm_bytes_per_s"])
         return np.where(worked > 0, self.launch_seconds + read + worked, 0.0)
+
+    def quantise_seconds(self, elements: npt.ArrayLike, hbm_bytes_per_s: npt.ArrayLike) -> Array:
+        """Seconds in which so many 16-bit elements are made narrow; none in 16 bits."""
+        return self.quantise_bytes * _floats(elements) / (self.hbm_share * _floats(hbm_bytes_per_s))
 
     def _product_seconds(
         self, m: npt.ArrayLike, n: npt.ArrayLike, k: npt.ArrayLike, **card: Unpack[Rates]
