@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.ends import Pool
 from benchmarks.intervals import known
-from benchmarks.pairs import pair_scatters_of
+from benchmarks.pairs import pair_scatters_of, pairs_of
 from benchmarks.residuals import Residual, own_scatter_of, pools_of, scatters_of
 from shardwise.costs.interval import ANY
 from shardwise.costs.scatter import measured_cards, pair_scatter, scatters, step_scatter
@@ -133,6 +133,15 @@ def test_what_a_source_is_off_by_leaves_the_ratio_of_its_runs() -> None:
     assert found.reach == pytest.approx(0.181, rel=0.1)
     assert (found.rows, found.sources) == (30 * 66, 30)
     assert other["alike"]["told"].rows == found.rows and other["apart"]["told"].rows == 5 * 12
+
+
+def test_a_pair_is_right_where_the_run_predicted_to_be_faster_was() -> None:
+    """The faster by prediction comes first, whichever row it is; an error beyond the lead turns the pair."""
+    rows = [(row("a", 0.0), 2.0), (row("a", 0.3), 1.8), (row("a", 0.0), 3.0)]
+    found = pairs_of(rows)["alike", "told-new-card"]
+    leads = {round(pair.lead, 9): (round(pair.off, 9), pair.right) for pair in found}
+
+    assert leads == {0.2: (-0.3, False), 1.0: (0.0, True), 1.2: (-0.3, True)}
 
 
 def test_ratios_are_known_better_than_steps_and_best_on_one_software_and_card() -> None:
