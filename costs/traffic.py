@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..models.shares import trained_shares
+from ..models.stack import stacks
 from ..models.strategy import PRECISIONS
 from ..models.transformer import Block
 from .columns import Bools, Floats, Ints
@@ -20,7 +21,7 @@ from .products import LINEAR_BYTES
 from .recipes import per_parameter, portion_bytes
 from .run_again import exchange_again, pairs_again
 from .schedule import placed
-from .stacks import stack_has
+from .stacks import by_stack
 from .states import cut_weights, has_secondary, sharding
 from .terms import Note, Term, ceil
 
@@ -51,8 +52,9 @@ _EXPERT_CUT = Note(
 _REPLICA = Note("2 b_g N / d (r-1)/r once a step", "arXiv 2304.11277 section 3.2.2", "P")
 _DATA = Note(
     "(b_g + b_w) N (n-1)/n once, or every micro-batch where sharded: weights twice, embedding and head once; "
-    "(2 b_g + b_w) of a stack that sums gradients whole",
-    "ZeRO paper section 7; DeepSpeed 0.5.10, engine.py and stage_1_and_2.py: reduce_ipg_grads",
+    "2 b_g for b_g of a stack that sums gradients whole at that stage",
+    "ZeRO paper section 7; DeepSpeed 0.5.10, engine.py and stage_1_and_2.py: reduce_ipg_grads, 0.12.4: "
+    "allreduce_and_scatter",
     "P",
 )
 
@@ -137,13 +139,15 @@ def reduced(layout: Layout) -> Held:
 def passes(layout: Layout) -> tuple[Floats, Floats, Floats, Floats]:
     """How often states of each row cross the data axis (`passes_of`).
 
-    Where a stack's ZeRO-1 sums gradients on all ranks they cross once more: a reduction and a gather.
+    Where a stack's ZeRO-1 or ZeRO-2 sums gradients on all ranks they cross once more: a reduction and a
+    gather.
     """
     weights, gradients, _ = sharding(layout)
     zero = layout.strategies.zero_stage
     gather, reduce, gather_once, reduce_once = passes_of(zero, weights, gradients)
-    summed = (zero == 1) & stack_has(layout, "sums_whole", True)
-    return gather, reduce, gather_once, np.where(summed, 2.0, 1.0) * reduce_once
+    summed = (zero > 0) & (zero <= by_stack(layout, lambda name: stacks()[name].sums_whole))
+    twice = np.where(summed, 2.0, 1.0)
+    return gather, twice * reduce, gather_once, twice * reduce_once
 
 
 def passes_of(zero: Ints, weights: Bools, gradients: Bools) -> tuple[Floats, Floats, Floats, Floats]:

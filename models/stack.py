@@ -72,8 +72,9 @@ class Stack(Listed):
     """The same of frozen weights."""
     reduce_buckets: Annotated[int, Field(ge=1)] = 1
     """Gradient buckets alive at once where their reduction overlaps the backward; else there is one."""
-    sums_whole: bool = False
-    """Whether ZeRO-1 sums each gradient on all ranks (an all-reduce) before a rank keeps its own."""
+    sums_whole: Annotated[int, Field(ge=0, le=2)] = 0
+    """The last ZeRO stage that sums each gradient on all ranks (an all-reduce) before a rank keeps its own;
+    0: none does."""
     keeps_root: bool = True
     """Whether FSDP's root holds embedding and head and stays gathered from forward to backward."""
     adapter_units: Annotated[int, Field(ge=0)] = 0

@@ -27,11 +27,28 @@ def sent(nodes: int, model: str = "llama-3.1-8b", **choices: Any) -> dict[str, i
     return {axis: sum(tiers.values()) for axis, tiers in price(request, strategy).traffic_bytes.items()}
 
 
-def test_a_step_of_zero_1_moves_every_parameter_twice() -> None:
-    """DeepSpeed: 16-bit gradients reduced and 16-bit weights gathered once, embedding and head too."""
-    found = sent(1, backend="deepspeed", zero_stage=1, gradient_dtype="bf16")
+@pytest.mark.parametrize(
+    ("stack", "zero_1", "zero_2"),
+    [
+        ("deepspeed-2024", 2 * 2, 2 * 2),
+        ("deepspeed-2023", 2, 2),
+        ("colossal-2023", 2 * 2, 2),
+        ("megatron-deepspeed-2020", 2, 2),
+    ],
+)
+def test_a_step_sums_gradients_whole_or_not(stack: str, zero_1: int, zero_2: int) -> None:
+    """Bytes a parameter of the sums, beside 2 of the weights gathered after the step, embedding and head too.
 
-    assert found["data"] == pytest.approx((2 + 2) * PARAMETERS * 7 / 8, rel=1e-4)
+    DeepSpeed since 0.12.4 all-reduces buckets of ZeRO-1 and ZeRO-2, before that it reduced to the owner and
+    in 2020 scattered; ZeRO-2 sums each of the two micro-batches.
+    """
+    found = [
+        sent(1, backend="deepspeed", software_stack=stack, zero_stage=zero, gradient_dtype="bf16")["data"]
+        for zero in (1, 2)
+    ]
+
+    assert found[0] == pytest.approx((zero_1 + 2) * PARAMETERS * 7 / 8, rel=1e-4)
+    assert found[1] == pytest.approx((2 * zero_2 + 2) * PARAMETERS * 7 / 8, rel=1e-4)
 
 
 def test_zero_1_that_sums_gradients_whole_moves_them_twice() -> None:
