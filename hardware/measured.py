@@ -63,7 +63,7 @@ def _sustained(own: Gpu, precision: str, words: tuple[str, ...]) -> float | None
 
 @cache
 def attention_kernel(card: str | Gpu, generation: str) -> str:
-    """The measured kernel that stands for a generation (flash2, flash3) on `card`.
+    """The measured kernel that stands for a generation (flash2, flash3, flash4) on `card`.
 
     A generation made for other architectures falls back on flash2: newer software brings an older card no
     newer kernel.
@@ -76,7 +76,7 @@ def attention_kernel(card: str | Gpu, generation: str) -> str:
 
 @cache
 def attention_curve(card: str | Gpu, kernel: str | None = None) -> AttentionCurve:
-    """Fused attention of `card` by one measured kernel (prefill, flash2, flash3, cudnn), by default flash2's.
+    """Fused attention of `card` by a measured kernel (prefill, flash2, flash3, flash4, cudnn), else flash2's.
 
     The passes that were not measured on the nearest card with that kernel are derived from those that were.
     """

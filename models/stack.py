@@ -53,7 +53,7 @@ class Stack(Listed):
     """What it saves under selective recompute; "none" where there is no such thing."""
     full_set: str = "input"
     """What a layer saves under full recompute."""
-    attention_kernel: Literal["written-out", "unfused", "flash2", "flash3"]
+    attention_kernel: Literal["written-out", "unfused", "flash2", "flash3", "flash4"]
     """Scores as products, with operators for scale, mask and softmax or one kernel of them; or the generation
     of fused kernels: a card without the newer one runs flash2."""
     gather_share: Annotated[float, Field(gt=0, le=1)]

@@ -245,6 +245,40 @@ def test_newer_software_brings_an_older_card_no_newer_kernel(name: str, flash2: 
     assert catalogue.attention_kernel(name, "flash3") == flash3
 
 
+@pytest.mark.parametrize(
+    ("name", "kernel", "grade"),
+    [
+        ("H200-SXM", "flash4", "M"),
+        ("H100-SXM-80GB", "flash4", "A"),
+        ("B200-SXM", "flash4", "A"),
+        ("B300-SXM", "flash4", "A"),
+        ("GB300", "flash4", "M"),
+        ("A100-SXM-80GB", "flash2", "A"),
+        ("MI300X", "flash2", "A"),
+    ],
+)
+def test_kernels_of_2026_are_measured_in_training(name: str, kernel: str, grade: str) -> None:
+    """Both passes on three cards; their sisters take them by the ratio of peaks, older cards have none."""
+    found = catalogue.attention_kernel(name, "flash4")
+
+    assert found == kernel
+    assert catalogue.attention_curve(name, found).grade == grade
+
+
+def test_long_sequences_gain_by_the_kernels_of_2026() -> None:
+    """cuDNN 9.19 on H200: 688 forward and 581 backward at 32768; FlashAttention 3 of 2024 had 616 forward."""
+    curve = catalogue.attention_curve("H200-SXM", "flash4")
+    older = catalogue.attention_curve("H200-SXM", "flash3")
+    both = 3.5 / (1 / 688 + 2.5 / 581)
+
+    assert float(curve.forward_flops_per_s(32768, 128)) / 1e12 == pytest.approx(688)
+    assert float(curve.forward_backward_flops_per_s(32768, 128)) / 1e12 == pytest.approx(both, rel=0.002)
+    for length in (4096, 8192, 32768, 262144):
+        assert curve.forward_backward_flops_per_s(length, 128) > older.forward_backward_flops_per_s(
+            length, 128
+        )
+
+
 def test_a_newer_generation_is_no_slower() -> None:
     """On every card and length, both passes."""
     tokens = np.array([512.0, 2048.0, 8192.0, 65536.0])
