@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 from ..inputs import Frozen, InputError
 from .graph import build_graph, kinds, parts
 from .named_nodes import node as node_named
+from .named_nodes import node_names
 from .network import network
 from .node import Node
 from .pool import MAX_NODES, Pool
@@ -241,8 +242,15 @@ def _ratio(value: object, origin: Origin) -> float:
     return float(value)
 
 
+def _other_card(machine: Node) -> str:
+    """The card of a machine of the catalogue in words, where it is not that of its type."""
+    if machine.name not in node_names() or machine.gpu.name == node_named(machine.name).gpu.name:
+        return ""
+    return f" with {machine.gpu.name}"
+
+
 def _told(name: str, pool: Cluster) -> str:
     """Machines of one kind in words."""
     if name != pool.node.described_name:
-        return f"{pool.nodes:,} x {name}"
+        return f"{pool.nodes:,} x {name}{_other_card(pool.node)}"
     return name if pool.nodes == 1 else f"{pool.nodes:,} machines of {name}"

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardwise.hardware import Cluster, Tier, TierTable, catalogue
+from shardwise.hardware.topology import described
 from shardwise.inputs import InputError
 
 Row = tuple[str, int, float]
@@ -328,3 +329,14 @@ def test_price_of_a_cluster() -> None:
     """Nodes times list price; unknown stays unknown."""
     assert Cluster.preset("p5.48xlarge", nodes=4).usd_per_hour == pytest.approx(4 * 55.04)
     assert Cluster.preset("dgx-h100").usd_per_hour is None
+
+
+def test_a_machine_with_another_card_is_told_with_it() -> None:
+    """A type of the catalogue by its name alone; with a card of one's own, or a slice of one, by that too."""
+    plain = Cluster.preset("dgx-h100", nodes=2)
+    other = described(plain, {"gpu": "A100-SXM-80GB"})
+    slices = described(plain, {"mig": "3g.40gb"})
+
+    assert plain.told == "2 x dgx-h100"
+    assert other.told == "2 x dgx-h100 with A100-SXM-80GB"
+    assert slices.told == "2 x dgx-h100 with H100-SXM-80GB MIG 3g.40gb"
