@@ -7,11 +7,10 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from shardwise import Cluster, Plan, Request, Strategy, Training, plan, price
-from shardwise.calibration import MeasuredStep, calibrate, steps_of
+from shardwise.calibration import MeasuredStep, calibrate
 from shardwise.calibration.logs import logged_steps
 from shardwise.calibration.measured import MeasuredSteps, trial_site
 from shardwise.cli.app import run
@@ -173,21 +172,6 @@ def half_of(source: str, folder: Path, which: int) -> Path:
         writer.writeheader()
         writer.writerows(lines[which::2])
     return path
-
-
-@pytest.mark.tree
-@pytest.mark.parametrize("source", ["megatron_sc21", "zero_bubble"])
-def test_half_of_a_source_teaches_the_other_half(source: str, tmp_path: Path) -> None:
-    """The median error of lines the site never saw is at most 5 %, and no worse than the catalogue's."""
-    first, _ = steps_of([str(half_of(source, tmp_path, 0))], None)
-    other, _ = steps_of([str(half_of(source, tmp_path, 1))], None)
-    site = calibrate(first, "half", "2026-11-29").site
-    rows = MeasuredSteps(tuple(other))
-    told = {constant.name: constant.value for constant in site.constants}
-    before, after = (
-        float(np.median(np.abs(rows.seconds(changes) / rows.measured - 1.0))) for changes in ({}, told)
-    )
-    assert after <= max(0.05, before)
 
 
 JOB = Training(global_batch_size=512, sequence_length=4096)

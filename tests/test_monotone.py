@@ -17,7 +17,10 @@ from shardwise.solver.search import Search
 NEVER = 2**62
 """Nanoseconds of a request that has no plan."""
 
-SEEDS = range(130)
+SEEDS = range(30)
+"""Of every theme one."""
+HOSTED = (104, 121, 128)
+"""Of the few whose optimum offloads to hosts that are full, beside two of the first."""
 TIMES = (1, 2, 4)
 """How often the amount of the first request."""
 
@@ -53,7 +56,7 @@ def more(asked: Request, what: str) -> list[Request]:
 def test_the_optimum_never_rises(what: str) -> None:
     """On random small requests, infeasible ones among them; and it falls on some."""
     fell = 0
-    for seed in SEEDS:
+    for seed in (*SEEDS, *HOSTED):
         found = steps(more(request(seed), what))
         assert all(after <= before for before, after in pairwise(found)), (seed, found)
         fell += found[-1] < found[0]
