@@ -5,7 +5,8 @@ CLIENTS := .venv-clients
 E2E := .venv-e2e
 WHEEL := .venv-wheel
 MEGATRON := 0.19.0
-WORKERS := -n auto --maxprocesses 8
+# A file at a time: its tests share what they solved.
+WORKERS := -n auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 # Each starts ranks of its own; a file's tests share what its ranks found.
 RANKS := -n auto --maxprocesses 4 --dist loadfile
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from random import Random
@@ -216,13 +216,12 @@ def _at_the_limit(one: Known, index: int, step: int) -> None:
     assert below is None or Leaf(below, step - 1).solve(None).plan is None
 
 
-def mismatches(seeds: Sequence[int]) -> int:
-    """Requests for which the search and the exhaustive one differ in feasibility or step."""
-    wrong = 0
+def mismatches(seeds: Sequence[int]) -> Iterator[int]:
+    """Seeds for which the search and the exhaustive one differ in feasibility or step."""
     for seed in seeds:
         best = Search(undated(request(seed))).run().best
-        wrong += (best.step_ns if best else None) != answered(seed).step_ns
-    return wrong
+        if (best.step_ns if best else None) != answered(seed).step_ns:
+            yield seed
 
 
 @cache
@@ -239,7 +238,7 @@ def _higher(bounds: Ints, percent: int) -> Ints:
 def test_nothing_differs_without_a_mutation() -> None:
     """The harness below is silent for the search as it is."""
     assert len(feasible()) >= 30
-    assert mismatches(SEEDS) == 0
+    assert not list(mismatches(SEEDS))
 
 
 def _bounds_one_percent_higher(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,13 +273,13 @@ def _bounds_one_percent_higher(name: str, monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_bound_too_high_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows are then dropped that hold the optimum: by one percent, two for rows, fourfold for shapes."""
     _bounds_one_percent_higher(name, monkeypatch)
-    assert mismatches(feasible()) >= 1
+    assert any(mismatches(feasible()))
 
 
 def test_an_incumbent_one_percent_too_low_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A uniform plan that is no real one cuts off what is."""
     monkeypatch.setattr(search, "uniform", lambda rows_: uniform(rows_) // 100 * 99)
-    assert mismatches(feasible()) >= 1
+    assert any(mismatches(feasible()))
 
 
 def test_rows_dropped_for_memory_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -288,9 +287,9 @@ def test_rows_dropped_for_memory_are_noticed(monkeypatch: pytest.MonkeyPatch) ->
 
     Equal rows stand side by side: one that dropped every other row could leave a twin of the optimum.
     """
-    assert mismatches(UNEVEN) == 0
+    assert not list(mismatches(UNEVEN))
     monkeypatch.setattr(search, "can_fit", lambda _, rows_: np.zeros(len(rows_), dtype=np.bool_))
-    assert mismatches(UNEVEN) >= 1
+    assert any(mismatches(UNEVEN))
 
 
 def test_a_dropped_breakpoint_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -300,7 +299,7 @@ def test_a_dropped_breakpoint_is_noticed(monkeypatch: pytest.MonkeyPatch) -> Non
         return tuple(replace(front, points=front.points[1:] or front.points) for front in frontier(options))
 
     monkeypatch.setattr(close, "frontier", mutated)
-    assert mismatches(feasible()) >= 1
+    assert any(mismatches(feasible()))
 
 
 Change = Callable[[Request], Request]
