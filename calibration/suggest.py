@@ -11,6 +11,7 @@ from ..costs.stage_counts import even_stages
 from ..inputs import Frozen
 from ..models import Strategy, Training
 from ..plans import Plan
+from ..plans.report import limit_bytes
 from .facts import facts
 from .fit import Array, Fit
 from .measured import MeasuredStep, MeasuredSteps, unknowns_of
@@ -89,7 +90,7 @@ def _step(name: str, plan: Plan, training: Training, strategy: Strategy) -> Meas
 
 
 def _variants(plan: Plan) -> Iterator[MeasuredStep]:
-    """Layouts near the plan's on the same cards that fit them: other degrees, micro-batches, recompute."""
+    """Layouts near the plan's within its own limit of memory: other degrees, micro-batches, recompute."""
     request, base = plan.request, plan.strategy
     seen = {base}
     for strategy in (*_degrees(plan), *_micro_batches(base), *_recomputes(plan)):
@@ -97,7 +98,7 @@ def _variants(plan: Plan) -> Iterator[MeasuredStep]:
             continue
         seen.add(strategy)
         ledger = price(request.model, request.training, request.cluster, [strategy])[0]
-        if ledger.peak_kib <= ledger.usable_kib:
+        if ledger.peak_kib * 1024 <= limit_bytes(request, ledger):
             yield _step("variant", plan, request.training, strategy)
 
 

@@ -15,6 +15,7 @@ from shardwise.costs.scatter import step_scatter
 from shardwise.costs.stage_counts import even_stages
 from shardwise.models import Transformer
 from shardwise.models.strategy import Stage
+from shardwise.plans.report import price
 
 NOISE = facts("spreads")["run_spread"]
 STACK = "megatron-bridge-2025"
@@ -117,6 +118,25 @@ def test_suggested_runs_teach_what_they_claim() -> None:
     assert not suggested[0].changes and all(entry.changes for entry in suggested[1:])
     assert claimed[0] / 1.5 < found[0] < claimed[0] * 1.5
     assert found[1] < claimed[1] * 2.0 < found[0]
+
+
+def test_suggested_runs_keep_the_limit_of_the_plan() -> None:
+    """A run that teaches has to run: each keeps as much of the card free as the plan was told to.
+
+    Twice the micro-batch of the best plan on two machines would teach more, and fill 99 % of the card.
+    """
+    request = Request(
+        model="llama-3.1-8b",
+        cluster=Cluster.preset("dgx-h100", nodes=2),
+        training=Training(global_batch_size=64, sequence_length=4096),
+    )
+    answer = plan(request)
+    assert isinstance(answer, Plan)
+    steps = [changed(answer, entry.changes) for entry in suggest(answer)]
+    peaks = [price(request, [step.strategy])[0].peak_kib * 1024 for step in steps]
+
+    assert len(peaks) > 1
+    assert max(peaks) <= answer.memory.limit_bytes
 
 
 def changed(answer: Plan, changes: dict[str, int | str]) -> MeasuredStep:
