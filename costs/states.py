@@ -85,9 +85,17 @@ def weight_bytes(layout: Layout, portions: Sequence[Portion]) -> Held:
     empty = np.zeros_like(layout.trained.dense)
     found = Held(empty, empty, none, none)
     for portion in portions:
-        held = Held.of(layout, portion, cut_weights(layout, portion))
-        found = found.beside(held.scaled(portion_bytes(layout, portion, "weights_bytes")))
+        held, each = _resident(layout, portion)
+        found = found.beside(held.scaled(each))
     return found
+
+
+def _resident(layout: Layout, portion: Portion) -> tuple[Held, Floats]:
+    """A portion's weights on a rank, in weights of a layer, and the bytes of one."""
+    each, ends = (portion_bytes(layout, portion, f"{of}weights_bytes") for of in ("", "ends_"))
+    held = Held.of(layout, portion, cut_weights(layout, portion))
+    share = np.divide(ends, each, out=np.ones_like(each), where=each > 0.0)
+    return replace(held, first=held.first * share, last=held.last * share), each
 
 
 def state_terms(layout: Layout) -> list[Alive]:
@@ -148,8 +156,7 @@ def _foreach_bytes(layout: Layout) -> Floats:
 
 def _weights(layout: Layout, portion: Portion) -> Term:
     name, note = ("weights", _WEIGHTS) if portion.name == "trained" else ("frozen_weights", _FROZEN)
-    held = Held.of(layout, portion, cut_weights(layout, portion))
-    each = portion_bytes(layout, portion, "weights_bytes")
+    held, each = _resident(layout, portion)
     return held.term(name, note, each, layout.strategies.away("offload_params"))
 
 

@@ -27,6 +27,9 @@ class Recipe(Listed):
     wire_reduce_bytes: Annotated[float, Field(ge=0)]
     transposed_bytes: Annotated[float, Field(ge=0)] = 0.0
     """Of `weights_bytes` a transposed copy, which cards that read operands both ways need not hold."""
+    of_products: bool = False
+    """Whether `weights_bytes` are those of matrices that 8- or 4-bit products read: embedding and head, which
+    are not among them, stay in 16 bits (Megatron Core: neither is a module of Transformer Engine)."""
     widened_bytes: Annotated[float, Field(ge=0)] = 0.0
     """What a micro-batch reads and writes more than a sum in the gradient's own type: its gradient is copied
     to the wider type of the sum and added there."""
@@ -41,6 +44,15 @@ class Recipe(Listed):
         if not (reads_transposed and self.transposed_bytes):
             return self
         return replace(self, weights_bytes=self.weights_bytes - self.transposed_bytes, transposed_bytes=0.0)
+
+    @property
+    def ends_weights_bytes(self) -> float:
+        """Bytes of a weight of embedding and head.
+
+        >>> [recipe(name).ends_weights_bytes for name in ("megatron-fp8-adamw", "megatron-bf16-adamw")]
+        [2.0, 2.0]
+        """
+        return 2.0 if self.of_products else self.weights_bytes
 
     @property
     def total_bytes(self) -> float:

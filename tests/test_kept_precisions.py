@@ -77,23 +77,26 @@ def term(found: Ledger, moment: str, name: str) -> float:
 def test_a_card_that_reads_operands_transposed_holds_no_transposed_copy(
     preset: str, stack: str, each: int
 ) -> None:
-    """A byte of fp8 lies beside 16-bit weights or in their place, before Blackwell once more transposed."""
+    """A byte of fp8 lies beside 16-bit weights or in their place, before Blackwell once more transposed.
+
+    Embedding and head stay in 16 bits: no 8-bit product reads them.
+    """
     found = megatron(preset, stack)
 
-    assert term(found, "step", "weights") == pytest.approx(each * (LAYERS * LAYER + ROOT), rel=1e-6)
+    assert term(found, "step", "weights") == pytest.approx(each * LAYERS * LAYER + 2 * ROOT, rel=1e-6)
     assert found.recipe_bytes["weights"] == each
 
 
 def test_frozen_weights_lie_in_8_bits_where_the_stack_keeps_them_so() -> None:
-    """Under adapters a Hopper card holds them twice, a Blackwell card once."""
+    """Under adapters once, on Hopper too: their transposed copy is made anew in each backward."""
     job: dict[str, Any] = {"trainable": "lora(16)"}
     each = {
         preset: term(megatron(preset, "nemo-fp8-weights-2025", job=job), "step", "frozen_weights")
-        / (LAYERS * LAYER + ROOT)
+        / (LAYERS * LAYER + 2 * ROOT)
         for preset in ("dgx-h100", "dgx-b200")
     }
 
-    assert each == {"dgx-h100": pytest.approx(2), "dgx-b200": pytest.approx(1)}
+    assert each == {"dgx-h100": pytest.approx(1), "dgx-b200": pytest.approx(1)}
 
 
 def test_8_bit_products_keep_their_inputs_in_8_bits() -> None:
