@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from shardwise.calibration.fit import Array, Unknown
 from shardwise.costs.columns import Strategies
-from shardwise.costs.price import price_columns
 from shardwise.costs.stage_counts import Counts
+from shardwise.costs.totals import price_columns
 from shardwise.models.stack import heirs
 from shardwise.runs.priced import Run, key_of
 from shardwise.runs.record import Record

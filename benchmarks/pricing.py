@@ -14,8 +14,8 @@ from itertools import product
 import numpy as np
 
 from shardwise.costs.columns import Ints, Strategies, code, usual_schedules
-from shardwise.costs.price import Prices, price_columns
 from shardwise.costs.stage_counts import Counts
+from shardwise.costs.totals import Prices, price_columns
 from shardwise.hardware import Cluster
 from shardwise.models import Training, Transformer
 

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from shardwise.costs.columns import Ints
+from shardwise.solver.capacity import capacity_kib
 from shardwise.solver.cases import FULL, SELECTIVE, cases, recompute_alike
-from shardwise.solver.coefficients import Coefficients, capacity_kib
+from shardwise.solver.coefficients import Coefficients
 from shardwise.solver.engine import cp_model, new_solver
 from shardwise.solver.frontier import frontier
 from shardwise.solver.leaf import Leaf

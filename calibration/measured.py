@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from ..costs.cards import card_factors
 from ..costs.columns import Strategies
-from ..costs.price import price_columns
 from ..costs.stage_counts import Counts
+from ..costs.totals import price_columns
 from ..hardware import Cluster, Site, SiteConstant
 from ..inputs.record import dataclass
 from ..models import Strategy, Training, Transformer

@@ -15,9 +15,10 @@ from ..models.training import Training
 from ..models.transformer import Transformer
 from .columns import Strategies
 from .ledger import Ledger, StageEntry
-from .price import Prices, price, price_columns
+from .price import price
 from .schedule import Rounds, plain, step
 from .stage_counts import Counts
+from .totals import Prices, price_columns
 
 BOUNDARY = "pipeline_comm"
 """The term of a link between stages: where pools differ, the slowest of their networks carries it."""

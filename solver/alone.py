@@ -6,8 +6,9 @@ import numpy as np
 
 from ..costs.book import Sum
 from ..costs.columns import Bools, Ints
-from .cases import knows, recompute_alike
-from .coefficients import Coefficients, allowed_recompute, capacity_kib, host_capacity_kib
+from .capacity import capacity_kib, host_capacity_kib
+from .cases import allowed_recompute, knows, recompute_alike
+from .coefficients import Coefficients
 from .lower import NEVER
 
 GRID = 2**18

@@ -13,7 +13,7 @@ from ..models.overlap import TENSOR_KNOB, user_buffered
 from ..models.strategy import BACKENDS
 from ..plans import Alternative, Offer, Plan, Request
 from ..plans.report import price_each, seconds
-from .coefficients import capacity_kib
+from .capacity import capacity_kib
 from .eight_bits import before, kinds
 from .folk import even_plan
 from .ladder import LIGHT

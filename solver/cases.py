@@ -9,10 +9,16 @@ import numpy as np
 from ..costs.columns import Bools, Ints
 from ..inputs.record import dataclass
 from ..models.backend import backend
-from ..models.strategy import BACKENDS
-from .coefficients import Coefficients, allowed_recompute
+from ..models.strategy import BACKENDS, Recompute
+from ..plans import Request
+from .coefficients import Coefficients
 
 KEPT, SELECTIVE, FULL = range(3)
+
+
+def allowed_recompute(request: Request) -> tuple[Recompute, ...]:
+    """Words a layer may carry: what the request lists, or all."""
+    return request.choose.recompute or ("none", "selective", "full")
 
 
 def recompute_alike(coefficients: Coefficients) -> Bools:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..costs.book import Book, Sum, spread
 from ..costs.columns import Bools, Ints, Strategies
-from ..costs.host import host_share_bytes, stage_block
+from ..costs.host import stage_block
 from ..costs.layout import Layout
 from ..costs.ledger import is_communication
 from ..costs.schedule import Rounds, paced
@@ -18,25 +18,10 @@ from ..costs.terms import Term
 from ..inputs.record import dataclass
 from ..models.backend import backend
 from ..models.optimizer import paged_bytes
-from ..models.strategy import BACKENDS, Recompute
+from ..models.strategy import BACKENDS
 from ..plans import Request
+from .binding import binding
 from .slots import places
-
-
-def capacity_kib(request: Request) -> int:
-    """Card memory a plan may use: usable bytes less the margin, rounded down to KiB."""
-    usable = request.cluster.node.gpu.memory_usable_bytes
-    return int((1.0 - request.limits.memory_margin) * usable) // 1024
-
-
-def host_capacity_kib(request: Request) -> int:
-    """Host memory of a node that offloaded states may take, KiB."""
-    return request.limits.host_bytes(host_share_bytes(request.cluster.node)) // 1024
-
-
-def allowed_recompute(request: Request) -> tuple[Recompute, ...]:
-    """Words a layer may carry: what the request lists, or all."""
-    return request.choose.recompute or ("none", "selective", "full")
 
 
 @dataclass(frozen=True)
@@ -276,22 +261,3 @@ class Coefficients:
         if "memory" in self.__dict__:
             found.__dict__["memory"] = {moment: total.take(rows) for moment, total in self.memory.items()}
         return found
-
-
-def binding(moments: list[Sum]) -> list[Sum]:
-    """Moments that may be the peak of some stage: not outweighed by another, piece by piece."""
-    kept: list[Sum] = []
-    for index, one in enumerate(moments):
-        others = [*kept, *moments[index + 1 :]]
-        if not any(_outweighs(other, one) for other in others):
-            kept.append(one)
-    return kept
-
-
-def _outweighs(heavy: Sum, light: Sum) -> bool:
-    """Whether no piece of `light` weighs more, and what recompute and offload spare is no less."""
-    return all(
-        bool((one[piece] <= two[piece]).all())
-        for one, two in ((light.stage, heavy.stage), (light.flight, heavy.flight))
-        for piece in one
-    )

@@ -10,8 +10,9 @@ import numpy as np
 from ..costs.book import Sum
 from ..costs.columns import Bools, Ints
 from ..inputs.record import dataclass
+from .capacity import capacity_kib, host_capacity_kib
 from .cases import SELECTIVE, Cases
-from .coefficients import Coefficients, capacity_kib, host_capacity_kib
+from .coefficients import Coefficients
 from .lower import NEVER
 
 PLENTY = 2**40

@@ -12,8 +12,9 @@ from ..costs.schedule import Rounds
 from ..inputs.record import dataclass
 from ..models.backend import backend
 from ..models.strategy import BACKENDS
-from .cases import knows
-from .coefficients import Coefficients, allowed_recompute, capacity_kib, host_capacity_kib
+from .capacity import capacity_kib, host_capacity_kib
+from .cases import allowed_recompute, knows
+from .coefficients import Coefficients
 from .lower import NEVER
 
 

@@ -7,13 +7,15 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..costs.columns import Strategies, distinct
-from ..costs.price import price_columns
 from ..costs.stage_counts import Counts
+from ..costs.totals import price_columns
 from ..models import Strategy
 from ..models.strategy import Stage
 from ..plans import Request
+from .capacity import capacity_kib
+from .cases import allowed_recompute
 from .close import switches
-from .coefficients import Coefficients, allowed_recompute, capacity_kib
+from .coefficients import Coefficients
 from .cuts import obeying
 from .even import recompute_all
 from .exchanges import usual

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..costs.columns import Bools, Ints
-from .coefficients import Coefficients, capacity_kib, host_capacity_kib
+from .capacity import capacity_kib, host_capacity_kib
+from .coefficients import Coefficients
 from .lower import layers_by_kind
 
 

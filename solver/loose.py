@@ -6,8 +6,9 @@ import numpy as np
 
 from ..costs.book import Sum
 from ..costs.columns import Bools, Ints
-from .cases import knows
-from .coefficients import Coefficients, allowed_recompute, capacity_kib
+from .capacity import capacity_kib
+from .cases import allowed_recompute, knows
+from .coefficients import Coefficients
 from .lower import layers_by_kind, work_of
 
 

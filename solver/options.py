@@ -12,8 +12,9 @@ from ..inputs.record import dataclass
 from ..models.backend import backend
 from ..models.strategy import BACKENDS
 from .bounds import levels, longest, slowest
-from .cases import FULL, cases, recompute_alike
-from .coefficients import Coefficients, allowed_recompute, host_capacity_kib
+from .capacity import host_capacity_kib
+from .cases import FULL, allowed_recompute, cases, recompute_alike
+from .coefficients import Coefficients
 from .level import Level, halved
 from .lower import NEVER
 from .picks import Picks

@@ -8,8 +8,7 @@ from ..costs.columns import Ints
 from ..inputs.record import dataclass
 from ..models.backend import backend
 from ..models.strategy import BACKENDS
-from .cases import FULL, SELECTIVE
-from .coefficients import allowed_recompute
+from .cases import FULL, SELECTIVE, allowed_recompute
 from .stage_limits import comm_share
 from .table import RowTable
 

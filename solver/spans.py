@@ -8,8 +8,9 @@ import numpy as np
 
 from ..costs.columns import Bools, Ints
 from ..inputs.record import dataclass
+from .capacity import capacity_kib
 from .cases import Cases
-from .coefficients import Coefficients, capacity_kib
+from .coefficients import Coefficients
 from .counted import host_holds
 from .lower import NEVER
 from .span_weights import Held, SpanWeights

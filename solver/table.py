@@ -9,7 +9,8 @@ import numpy as np
 from ..costs.book import Sum
 from ..costs.columns import Bools, Ints
 from ..inputs.record import dataclass
-from .coefficients import Coefficients, capacity_kib
+from .capacity import capacity_kib
+from .coefficients import Coefficients
 from .slots import Slots, kinds_before, slots
 from .stage_limits import comm_share
 

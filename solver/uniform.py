@@ -10,8 +10,9 @@ from ..costs.book import Sum
 from ..costs.columns import Bools, Ints, distinct
 from ..costs.schedule import step
 from ..inputs.record import dataclass
-from .cases import knows
-from .coefficients import Coefficients, allowed_recompute, capacity_kib, host_capacity_kib
+from .capacity import capacity_kib, host_capacity_kib
+from .cases import allowed_recompute, knows
+from .coefficients import Coefficients
 from .even import even_step, recompute_all
 from .loose import relief_of
 from .lower import NEVER
