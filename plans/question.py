@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..inputs import InputError
+from ..inputs.origin import placed
 from ..inputs.record import dataclass
 from .raw import Raw
 from .request import Request
@@ -30,7 +31,19 @@ def question_of(raw: Raw, read: Callable[[Raw], Request]) -> Question:
         (name, {field_of(key, _at(raw, f"cases.{name}.{key}")): value for key, value in case.items()})
         for name, case in cases.items()
     )
-    return Question(read(raw), named, None if along is None else _along(along, _at(raw, "break_even")))
+    request = read(raw)
+    for name, changes in named:
+        keys = {field_of(key, ""): f"cases.{name}.{key}" for key in cases[name]}
+        _refuse_bad(request, name, changes, {field: _at(raw, path) for field, path in keys.items()})
+    return Question(request, named, None if along is None else _along(along, _at(raw, "break_even")))
+
+
+def _refuse_bad(request: Request, name: str, changes: Mapping[str, Any], places: Mapping[str, str]) -> None:
+    """Refuses a case that cannot be, with the place of the field that is at fault."""
+    try:
+        request.changed(dict(changes), origin=f"case {name}")
+    except InputError as error:
+        raise placed(error, places) from None
 
 
 def _at(raw: Raw, field: str) -> str:

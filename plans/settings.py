@@ -79,7 +79,7 @@ def field_of(key: str, origin: str) -> str:
         return short
     known = [*FIELDS, *(field.rpartition(".")[2] for field in FIELDS)]
     legal = nearest(key, known)
-    flag = origin.partition(" ")[0] if origin.startswith("--") else "--set"
+    flag = origin.partition(" ")[0] if origin.startswith("--") else "key"
     raise InputError(flag, key, origin, "is no field of a request", legal=legal, code="unknown-field")
 
 
