@@ -233,3 +233,23 @@ def test_what_is_hinted_can_be_pasted(
     assert main(["emit", "the plan.json", "--to", plan["writable_by"][0], "-o", "again"]) == 0
     (command,) = re.findall(r"shardwise (check .*)$", capsys.readouterr().err, re.MULTILINE)
     assert main(shlex.split(command.replace("REQUEST", "'my job.toml'"))) == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("nodes = -1", "cluster.nodes = -1 (from job.toml:8): must be at least 1"),
+        ("zero_stage = 7", "choose.zero_stage = 7 (from job.toml:8): must be at most 3"),
+        ("nodez = 1", "key = nodez (from job.toml:8): is no field of a request; legal: nodes"),
+    ],
+)
+def test_a_value_of_a_case_is_told_with_its_line(
+    line: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A case of a request file stands there, as everything else of it does."""
+    monkeypatch.chdir(tmp_path)
+    job = JOB.format(cluster='preset = "dgx-h100"')
+    Path("job.toml").write_text(f"{job}[cases.small]\n{line}\n[cases.big]\nnodes = 2\n", encoding="utf-8")
+
+    assert main(["compare", "job.toml"]) == 2
+    assert f"error: {told}" in capsys.readouterr().err
