@@ -65,6 +65,9 @@ def _show_cluster(
         save(card.cluster, output, plan, force)
         voice.note(f"written: {output}")
         return
+    if plan is not None:
+        reason = "colours the stages of a drawing, and none is asked for"
+        raise InputError("plan", plan, "--plan", reason, legal=["-o cluster.svg"])
     if voice.as_json:
         voice.data(json_text(card))
     elif isinstance(card, SeenCard):

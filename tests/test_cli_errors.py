@@ -460,3 +460,9 @@ def test_interruption_is_quiet(capsys: pytest.CaptureFixture[str], monkeypatch: 
     monkeypatch.setattr("shardwise.cli.listing.listing", interrupted)
     assert main(["list", "models"]) == 130
     assert capsys.readouterr().err == "interrupted\n"
+
+
+def test_a_plan_to_colour_needs_a_drawing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A flag that would change nothing is refused, not passed over."""
+    told = refused(["show", "cluster", "dgx-h100", "--plan", "plan.json"], capsys)
+    assert (told["field"], told["legal"]) == ("plan", ["-o cluster.svg"])
