@@ -20,6 +20,7 @@ from .kernels import (
     head_seconds,
     head_weight_seconds,
 )
+from .last_link import on_last_link
 from .law import law
 from .layout import Layout
 from .logits import logits_terms
@@ -134,7 +135,7 @@ class Book:
     def unspread(self) -> list[Term]:
         """Time of one chunk, with head and embedding whole as if a stage had one chunk."""
         layout, work = self.timed, self.work
-        return [
+        return self._linked(
             *self.local,
             self._accumulation(),
             pipeline_term(layout),
@@ -145,15 +146,14 @@ class Book:
             activation_copy_term(layout, work),
             paired_term(layout, work),
             *reference_time(layout, work),
-        ]
+        )
 
     @cached_property
     def weight(self) -> list[Term]:
         """Time of a chunk that gradients of weights take: it may run apart from the backward for inputs."""
         layout = self.timed
         own = ns(layer=self.work.weight, last=head_weight_seconds(layout))
-        chunks = layout.strategies.virtual_pipeline
-        return [spread(t, chunks) for t in (Term("compute", "chunk", _WEIGHT, own), self._accumulation())]
+        return self._spread(Term("compute", "chunk", _WEIGHT, own), self._accumulation())
 
     @cached_property
     def forward(self) -> list[Term]:
@@ -169,8 +169,7 @@ class Book:
             sharded_term(layout, work),
         ]  # fmt: skip
         halves = [_once_forward(term) for term in talked]
-        chunks = layout.strategies.virtual_pipeline
-        return [spread(term, chunks) for term in (Term("compute", "chunk", _FORWARD, own), *halves)]
+        return self._spread(Term("compute", "chunk", _FORWARD, own), *halves)
 
     @cached_property
     def tail(self) -> list[Term]:
@@ -201,12 +200,18 @@ class Book:
     @cached_property
     def raw_chunk(self) -> list[Term]:
         """Communication of a chunk that is hidden in part: its whole time."""
-        return [spread(sharded_raw_term(self.timed), self.layout.strategies.virtual_pipeline)]
+        return self._spread(sharded_raw_term(self.timed))
 
     @cached_property
     def raw_tail(self) -> list[Term]:
         """Communication once a step that is hidden in part: its whole time."""
         return [step_raw_term(self.timed), first_gather_raw_term(self.timed)]
+
+    def _linked(self, *terms: Term) -> list[Term]:
+        return [on_last_link(term, self.layout.transformer) for term in terms]
+
+    def _spread(self, *terms: Term) -> list[Term]:
+        return [spread(term, self.layout.strategies.virtual_pipeline) for term in self._linked(*terms)]
 
     def _accumulation(self) -> Term:
         layout = self.timed

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from megatron_by_hand import argv, named, parsed
+from pipelines import Link, order_of, run
 
 from shardwise import NoPlan, Plan, Request, plan
 from shardwise.costs import Ledger, StageEntry, price
@@ -174,6 +175,31 @@ def test_it_takes_a_layer_a_projection_and_a_head() -> None:
     assert tails[0] == [0, 0] and tails[1][0] == tails[1][1] > 0
     sent = [one.traffic_bytes["pipeline"]["island"] for one in (plain, trained)]
     assert sent[1] - sent[0] == pytest.approx(4 * VOCABULARY * HIDDEN, rel=1e-6)
+
+
+@pytest.mark.parametrize("chunks", [2, 4])
+def test_a_pipeline_waits_for_a_module_in_its_own_round_alone(chunks: int) -> None:
+    """An event simulation whose last link has the module and the head, and whose first the embedding.
+
+    What these take is told by stages of one chunk, which hold as many layers.
+    """
+    stages, batches, small = 4, 16, model(layers=8 * chunks)
+    rest: dict[str, Any] = {"small": small, "gradient_accumulation_steps": batches}
+    held = [2 * chunks] * (stages - 1) + [2 * chunks + 1]
+    sizes = [(2,) * chunks] * (stages - 1) + [(*(2,) * (chunks - 1), 3)]
+    whole = [sum(stage.chunk_ns.values()) for stage in ledger(1, tuple(held), **rest).stages]
+    told = tuple(Stage(layers=sum(size), chunk_layers=size) for size in sizes)
+    found = ledger(1, tuple(held), virtual_pipeline=chunks, stages=told, **rest)
+    link = sum(found.stages[1].chunk_ns.values())
+    more = {0: whole[0] - whole[1], stages * chunks - 1: whole[-1] - whole[1]}
+
+    def seconds(_: int, place: Link, kind: str) -> float:
+        return (link + more.get(place[1], 0)) * (1 / 3 if kind == "F" else 2 / 3)
+
+    orders = [order_of("interleaved", stage, stages, batches, chunks) for stage in range(stages)]
+    tail = max(sum(stage.tail_ns.values()) for stage in found.stages)
+    assert more[stages * chunks - 1] > link / 2
+    assert found.step_ns - tail == pytest.approx(run(orders, seconds).seconds, rel=0.01)
 
 
 def test_full_recompute_leaves_a_module_kept() -> None:
