@@ -258,9 +258,10 @@ def test_the_end_of_the_chain_lacks_layers_but_for_predictors(
 
 
 def test_chunks_of_several_kinds_are_planned_and_read_back(tmp_path: Path) -> None:
-    """DeepSeek-V3 with its predictor on 1,024 H100: interleaved it is faster, and its files give it back."""
-    request = asked("deepseek-v3", 1024).changed(
-        {"training.mtp_layers": 1, "training.global_batch_size": 2048, "training.sequence_length": 4096}
+    """DeepSeek-V3 with its predictor, 16 stages of 1,024 H100: interleaved it is faster, and reads back."""
+    job = {"mtp_layers": 1, "global_batch_size": 2048, "sequence_length": 4096}
+    request = asked("deepseek-v3", 1024, pipeline_parallel=[16]).changed(
+        {f"training.{name}": value for name, value in job.items()}
     )
     found, whole = plan(request), plan(request.changed({"choose.virtual_pipeline": [1]}))
     assert isinstance(found, Plan) and isinstance(whole, Plan)
