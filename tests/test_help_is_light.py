@@ -108,7 +108,7 @@ JOB = ("--cluster", "dgx-h100", "--nodes", "1", "--global-batch-size", "64", "--
 
 
 def test_a_plan_loads_what_it_needs() -> None:
-    """The cold start of `plan` is the modules and models it loads: no more of them than now, and a few.
+    """The cold start of `plan` is the modules and models it loads: of others no more than now, of ours a few.
 
     Readers of topologies, schemas and scripts of launch files, answers of other questions, the
     search of pools, free cards and cures, readers of e-mail for plugins: none has a part in this question. No
@@ -119,8 +119,8 @@ def test_a_plan_loads_what_it_needs() -> None:
 
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.rpartition("loaded:")[2])
-    assert found["modules"] <= 577
-    assert found["ours"] <= 248
+    assert found["modules"] - found["ours"] <= 330
+    assert found["ours"] <= 260
     assert found["models"] <= 95
     assert not found["compiled"]
     needless = (
