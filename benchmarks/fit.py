@@ -98,14 +98,10 @@ class PublishedRows:
 
     @cached_property
     def weights(self) -> Array:
-        """Weight of each row: a source's, shared by its rows; 0 where not trusted."""
-        data = priors()
+        """Weight of each row: sources of enough rows weigh alike, shared by rows; 0 where not trusted."""
         names, counts = np.unique(self.sources, return_counts=True)
         rows = dict(zip(names.tolist(), counts.tolist(), strict=True))
-        found = [
-            data["weights"].get(source, 1.0) * min(SOURCE_ROWS / rows[source], 1.0) / ROW_SPREAD**2
-            for source in self.sources.tolist()
-        ]
+        found = [min(SOURCE_ROWS / rows[source], 1.0) / ROW_SPREAD**2 for source in self.sources.tolist()]
         weights: Array = np.array(found) * np.array([trusted(run.job.record) for run in self.runs])
         return weights
 
