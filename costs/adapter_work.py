@@ -11,7 +11,7 @@ from .law import law
 from .layout import Layout
 from .products import memory_rate, product_seconds
 from .recipes import portion_bytes
-from .stacks import stack_has
+from .stacks import imbalance, stack_has
 
 
 def adapter_seconds(layout: Layout, block: Block) -> tuple[Floats, Floats]:
@@ -36,7 +36,7 @@ def _one(layout: Layout, matrix: Matrix) -> tuple[Floats, Floats]:
     outputs = matrix.outputs / cut if matrix.cut == "column" else np.full_like(cut, matrix.outputs)
     rank = np.full_like(cut, layout.training.way.rank)
     local = matrix.copies / s.expert_parallel if matrix.routed else np.ones_like(cut)
-    tokens = layout.tokens * (law("expert_imbalance") * cut / layout.tensor if matrix.routed else 1.0)
+    tokens = layout.tokens * (imbalance(layout) * cut / layout.tensor if matrix.routed else 1.0)
     rows = tokens * matrix.met / local
     products = product_seconds(layout, rows, rank, inputs, linear=False)
     products = products + product_seconds(layout, rows, outputs, rank, linear=False)

@@ -15,11 +15,11 @@ from ..models.transformer import Block
 from .collectives import seconds
 from .columns import Bools, Floats, Ints
 from .context import ACTIVATION_BYTES
-from .experts import folded, imbalance, routed_ranks
+from .experts import folded, routed_ranks
 from .group import Group
 from .layout import Layout
 from .once import once
-from .stacks import stack_constant, stack_has
+from .stacks import imbalance, stack_constant, stack_has
 
 
 def hidden_bytes(layout: Layout) -> Floats:

@@ -9,19 +9,12 @@ from .columns import Bools, Floats, Ints
 from .launches import layer_launches
 from .law import law
 from .layout import Layout
-from .once import once
-from .stacks import stack_constant, stack_has
+from .stacks import imbalance, stack_constant, stack_has
 
 
 def has_experts(layout: Layout) -> bool:
     """Whether any layer of the model has routed experts."""
     return any(block.feed_forward.experts for block in layout.blocks)
-
-
-@once
-def imbalance(layout: Layout) -> Floats:
-    """Tokens of the busiest rank over the mean, (n,): 1 where the router is forced to balance."""
-    return np.where(stack_has(layout, "balanced", True), 1.0, law("expert_imbalance"))
 
 
 def folded(layout: Layout) -> Bools:

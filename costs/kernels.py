@@ -13,7 +13,7 @@ from .attention import core_seconds
 from .columns import Floats, Ints
 from .context import ring_ranks
 from .elementwise import memory_seconds, modules_seconds
-from .experts import floor_seconds, imbalance
+from .experts import floor_seconds
 from .law import law
 from .layout import Layout
 from .logits import loss_moved_bytes
@@ -28,7 +28,7 @@ from .products import (
     product_seconds,
 )
 from .run_again import Forward
-from .stacks import stack_constant
+from .stacks import imbalance, stack_constant
 
 
 def expert_passes(layout: Layout, block: Block, trained: float) -> Passes:

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..hardware.site import Site
-from ..models.stack import holder, stacks
+from ..models.stack import Stack, holder, stacks
 from .columns import WORDS, Bools, Floats, Ints
+from .law import law
 from .layout import Layout
 from .once import once
 
@@ -78,3 +79,14 @@ def exposed(layout: Layout, ranks: Literal["data", "tensor"]) -> tuple[Floats, F
 def stack_has(layout: Layout, field: str, word: str | int) -> Bools:
     """Whether the stack of each row has `word` as its `field`."""
     return by_stack(layout, lambda name: getattr(stacks()[name], field) == word) > 0
+
+
+def busiest(stack: Stack) -> float:
+    """Tokens of the busiest rank of experts over the mean: 1 where the router is forced to balance."""
+    return 1.0 if stack.balanced else law("expert_imbalance")
+
+
+@once
+def imbalance(layout: Layout) -> Floats:
+    """`busiest` of each row's stack, (n,)."""
+    return by_stack(layout, lambda name: busiest(stacks()[name]))

@@ -8,12 +8,13 @@ import pytest
 
 from shardwise.costs import Ledger, price
 from shardwise.costs.adapter_work import adapter_seconds
-from shardwise.costs.columns import Strategies
-from shardwise.costs.experts import floor_seconds
+from shardwise.costs.columns import WORDS, Strategies
+from shardwise.costs.experts import floor_seconds, gate_bytes
 from shardwise.costs.launches import launch_sets, layer_launches
 from shardwise.costs.law import law
 from shardwise.costs.layout import Layout
 from shardwise.costs.products import memory_rate
+from shardwise.costs.saved_sets import Routed, saved_bytes
 from shardwise.hardware import Cluster
 from shardwise.models import Stage, Strategy, Training, Transformer
 from shardwise.models.stack import stacks
@@ -86,6 +87,23 @@ def test_peft_casts_inputs_and_outputs_of_its_adapters(way: str, each: tuple[int
     outputs = 5 * 4096 + 2 * 11008
     cast = 256 * (each[0] * inputs + each[1] * outputs)
     assert beside("fsdp-hf-2023") - beside("fsdp-qlora-2024") == pytest.approx(cast)
+
+
+def test_a_balanced_router_evens_time_memory_and_adapters_alike() -> None:
+    """The busiest rank over the mean is one number of a stack: experts' bytes, saved copies, adapters."""
+    job = {"trainable": "lora(8)", "lora_targets": "mlp"}
+    even, uneven = (layout("mixtral-8x7b", name, **job) for name in ("automodel-2025", "fsdp-compile-2024"))
+    block = even.blocks[0]
+
+    def of_experts(found: Layout) -> tuple[float, float, float]:
+        adapters, gates = adapter_seconds(found, block)[1][0], gate_bytes(found, block)[0]
+        name = WORDS["software_stack"][found.strategies.software_stack[0]]
+        dispatched = saved_bytes(block, 4096, "fused", routed=Routed.of(stacks()[name]))[2]
+        return float(adapters), float(gates), dispatched
+
+    assert even.blocks[0].feed_forward.experts and not even.blocks[0].feed_forward.shared_width
+    for one, other in zip(of_experts(uneven), of_experts(even), strict=True):
+        assert one / other == pytest.approx(law("expert_imbalance"))
 
 
 def test_the_host_takes_its_time_for_each_operation() -> None:
