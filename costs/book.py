@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
 
-import numpy as np
-
 from ..inputs.record import dataclass
+from .accumulation import accumulation_term
 from .activations import activation_terms
 from .buffers import buffer_terms
-from .columns import Bools, Ints
+from .columns import Ints
 from .context import context_term
 from .exchanged import embedding_copy_terms, expert_term, paired_term, pipeline_term, tensor_term
 from .host import host_terms
@@ -27,14 +25,12 @@ from .logits import logits_terms
 from .moments import Alive, at_moments
 from .once_a_step import replica_term, step_raw_term, step_term
 from .optimizer import activation_copy_term, host_step_term, optimizer_term, parameter_copy_term
-from .products import memory_rate
-from .recipes import per_parameter
 from .reference import reference_memory, reference_time
 from .runtime import fragmentation_terms, runtime_terms, user_buffer_terms
 from .sharded import first_gather_raw_term, first_gather_term, sharded_raw_term, sharded_term
 from .stacks import stack_constant
 from .states import state_terms
-from .terms import BY_KIND, PIECES, Note, Term, ns
+from .terms import Note, Term, ns
 from .units import units_term
 from .uplink import uplink_terms
 from .waits import waits_term
@@ -43,12 +39,6 @@ _COMPUTE = Note("G gemm + A attention + M memory, forward and backward", "measur
 _AGAIN = Note("the forward of a recomputed layer, or its dropped part", "arXiv 2205.05198", "P", "s")
 _WEIGHT = Note("products of the gradients of weights", "arXiv 2401.10241 section 2", "D", "s")
 _FORWARD = Note("the forward pass; half of what both passes talk", "arXiv 2401.10241 section 2", "A", "s")
-_ADD = Note(
-    "(GA (2 + 2 g) + b_c) N / HBM a micro-batch, g bytes of the sum; b_c = 12 where it is a copy's, in fp32",
-    "Megatron Core, main_grad; regression of 2026-11; DeepSpeed, bf16_optimizer.py: update_hp_grads",
-    "M",
-    "s",
-)
 _FIXED = Note("fixed_seconds a step", "regression of 2026-11", "M", "s")
 
 
@@ -137,7 +127,7 @@ class Book:
         layout, work = self.timed, self.work
         return self._linked(
             *self.local,
-            self._accumulation(),
+            accumulation_term(layout),
             pipeline_term(layout),
             sharded_term(layout, work),
             units_term(layout, work),
@@ -153,7 +143,7 @@ class Book:
         """Time of a chunk that gradients of weights take: it may run apart from the backward for inputs."""
         layout = self.timed
         own = ns(layer=self.work.weight, last=head_weight_seconds(layout))
-        return self._spread(Term("compute", "chunk", _WEIGHT, own), self._accumulation())
+        return self._spread(Term("compute", "chunk", _WEIGHT, own), accumulation_term(layout))
 
     @cached_property
     def forward(self) -> list[Term]:
@@ -213,23 +203,6 @@ class Book:
     def _spread(self, *terms: Term) -> list[Term]:
         return [spread(term, self.layout.strategies.virtual_pipeline) for term in self._linked(*terms)]
 
-    def _accumulation(self) -> Term:
-        layout = self.timed
-        widened = per_parameter(layout, "widened_bytes")
-        wide = layout.strategies.is_("gradient_dtype", "fp32") & (widened == 0)
-        added = law("accumulation_bytes") + 2.0 * np.where(wide, 4.0, 2.0)
-        each = (added * stack_constant(layout, "accumulation_factor") + widened) / memory_rate(layout)
-        return Term(
-            "accumulation",
-            "chunk",
-            _ADD,
-            ns(
-                layer=layout.trained.layer * each[:, None],
-                first=layout.trained.first * each,
-                last=layout.trained.last * each,
-            ),
-        )
-
 
 def _once_forward(term: Term) -> Term:
     """Half of a term without what recompute repeats, which is the backward's."""
@@ -244,40 +217,3 @@ def spread(term: Term, chunks: Ints) -> Term:
         for name, value in term.coefficients.items()
     }
     return Term(term.name, term.per, term.note, pieces)
-
-
-@dataclass(frozen=True)
-class Sum:
-    """Terms of one group added up: coefficients (n,) for fixed, first, last and (n, kinds) by count.
-
-    `stage` holds what is counted over a stage (or one chunk, for chunk groups), `flight` what is
-    counted for every chunk in flight.
-    """
-
-    stage: dict[str, Ints]
-    flight: dict[str, Ints]
-
-    @classmethod
-    def of(cls, terms: Sequence[Term], rows: int, kinds: int) -> Sum:
-        """The sum of `terms`, each of length `rows`. Pieces of which no term tells are one array of zeros."""
-        none = _none(rows, kinds)
-        stage: dict[str, Ints] = {}
-        flight: dict[str, Ints] = {}
-        for term in terms:
-            target = flight if term.per == "flight" else stage
-            for piece, value in term.coefficients.items():
-                before = target.get(piece, none[piece])
-                target[piece] = before + (value[:, None] if before.ndim > value.ndim else value)
-        return cls(none | stage, none | flight)
-
-    def take(self, rows: Bools | Ints) -> Sum:
-        """The sum of some rows."""
-        parts = self.stage, self.flight
-        taken = {id(value): value[rows] for part in parts for value in part.values()}
-        return Sum(*({piece: taken[id(value)] for piece, value in part.items()} for part in parts))
-
-
-def _none(rows: int, kinds: int) -> dict[str, Ints]:
-    """Zeros for each piece: an array for those that stand on a stage, one for those by kind of layer."""
-    alone, by_kind = np.zeros(rows, dtype=np.int64), np.zeros((rows, kinds), dtype=np.int64)
-    return {piece: by_kind if piece in BY_KIND else alone for piece in PIECES}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -91,7 +91,7 @@ def evaluate(term: Term, frame: Frame) -> Ints:
     Where the chunks of a stage are not alike, the one that counts is the longest: see `longest`.
     Offloaded layers are counted over the stage in either case.
     """
-    found: Ints = _evaluated([term.coefficients], term.per, frame)[0]
+    found: Ints = weighed([term.coefficients], term.per, frame)[0]
     return found
 
 
@@ -100,7 +100,7 @@ def evaluated(terms: Sequence[Term], frame: Frame) -> Ints:
     found = np.zeros((len(terms), *frame.counts.held.shape), dtype=np.int64)
     for per in dict.fromkeys(term.per for term in terms):
         places = [place for place, term in enumerate(terms) if term.per == per]
-        found[places] = _evaluated([terms[place].coefficients for place in places], per, frame)
+        found[places] = weighed([terms[place].coefficients for place in places], per, frame)
     return found
 
 
@@ -112,7 +112,7 @@ def _named(terms: Sequence[Term], frame: Frame) -> Named:
     return names, found
 
 
-def _evaluated(parts: Sequence[Mapping[str, Ints]], per: Per, frame: Frame) -> Ints:
+def weighed(parts: Sequence[Mapping[str, Ints]], per: Per, frame: Frame) -> Ints:
     """Values of terms that count alike, (terms, n, stages); of unlike chunks that which is longest in all."""
     counts = frame.counts
     layers, ends = _layers(parts, counts), _ends(parts, frame)
@@ -235,56 +235,6 @@ def _weighted(counts: Ints, value: Ints) -> Ints:
     """Counts (n, stages, kinds) times coefficients (terms, n, kinds), summed over kinds."""
     found: Ints = np.einsum("nsk,tnk->tns", counts, value)
     return found
-
-
-def add_up(terms: Iterable[Term], frame: Frame) -> Ints:
-    """The sum of `terms` on each stage, (n, stages).
-
-    What a stage counts once is linear in its counts, and so is all else where every chunk holds whole
-    layers: such terms are added up first and evaluated once. Where chunks are unlike, the longest in the sum
-    of all terms counts, so these are weighed together.
-    """
-    terms, total = list(terms), np.zeros(frame.counts.held.shape, dtype=np.int64)
-    alone = [] if frame.whole else [term for term in terms if term.per != "stage"]
-    for per, pieces in _together(terms if frame.whole else [t for t in terms if t.per == "stage"]).items():
-        total += _evaluated([pieces], per, frame)[0]
-    if frame.counts.chunks is None:
-        for term in alone:
-            total += evaluate(term, frame)
-        return total
-    found_alone: Ints = total + evaluated(alone, frame).sum(axis=0)
-    return found_alone
-
-
-def add_up_each(groups: Sequence[Sequence[Term]], frame: Frame) -> Sequence[Ints]:
-    """`add_up` of each of several groups of terms, together where that is the same."""
-    if not frame.whole or frame.counts.chunks is not None:
-        return [add_up(terms, frame) for terms in groups]
-    total = np.zeros((len(groups), *frame.counts.held.shape), dtype=np.int64)
-    parts = [_together(terms) for terms in groups]
-    for per in dict.fromkeys(per for part in parts for per in part):
-        places = [place for place, part in enumerate(parts) if per in part]
-        total[places] += _evaluated([parts[place][per] for place in places], per, frame)
-    return list(total)
-
-
-def _together(terms: Iterable[Term]) -> dict[Per, dict[str, Ints]]:
-    """The coefficients of terms that count alike, added up."""
-    together: dict[Per, dict[str, Ints]] = {}
-    for term in terms:
-        found = together.setdefault(term.per, {})
-        for piece, value in term.coefficients.items():
-            found[piece] = _beside(found[piece], value) if piece in found else value
-    return together
-
-
-def _beside(one: Ints, other: Ints) -> Ints:
-    """The sum of two coefficients, either of which may be by kind."""
-    if one.ndim == 2 and other.ndim == 1:
-        other = other[:, None]
-    if other.ndim == 2 and one.ndim == 1:
-        one = one[:, None]
-    return one + other
 
 
 def by_name(terms: Sequence[Term], frame: Frame, row: int, stage: int) -> dict[str, int]:

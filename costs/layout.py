@@ -11,6 +11,7 @@ import numpy as np
 from ..hardware import Cluster
 from ..inputs.record import dataclass
 from ..models.counts import ModelCount, count
+from ..models.strategy import ELEMENT_BYTES
 from ..models.training import Training
 from ..models.transformer import Block, Transformer
 from .columns import Floats, Ints, Strategies
@@ -78,7 +79,8 @@ class Layout:
     @cached_property
     def element_bytes(self) -> Floats:
         """Bytes of an activation and of a gathered weight: 4 in fp32 training, else 2."""
-        return np.where(self.strategies.is_("precision", "fp32"), 4.0, 2.0)
+        wide = self.strategies.is_("precision", "fp32")
+        return np.where(wide, ELEMENT_BYTES["fp32"], ELEMENT_BYTES["bf16"])
 
     @cached_property
     def hidden_bytes(self) -> Floats:

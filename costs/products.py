@@ -8,18 +8,16 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from ..hardware.catalogue import gemm_curve
+from ..hardware.curves import Rates
 from ..inputs.record import dataclass
 from ..models.mixers import Mixing
-from ..models.strategy import PRECISIONS, Precision
+from ..models.strategy import ELEMENT_BYTES, PRECISIONS, Precision
 from .cards import training_factor
 from .columns import Bools, Floats, distinct
 from .law import law
 from .layout import Layout
 
 Cut = Literal["column", "row", "whole"]
-
-LINEAR_BYTES = {"bf16": 2.0, "fp16": 2.0, "fp32": 4.0, "fp8": 1.0, "mxfp8": 1.03125, "nvfp4": 0.5625}
-"""Bytes of an operand element; MX scales are a byte per 32 elements, NVFP4 ones a byte per 16."""
 
 SCALING = {"fp8": "tensor_scaled", "mxfp8": "block_scaled", "nvfp4": "four_bit"}
 """Narrow arithmetic, and what stands before the names of its constants in the law."""
@@ -137,13 +135,19 @@ def product_seconds(layout: Layout, m: Floats, n: Floats, k: Floats, *, linear: 
         if peak is None:
             continue
         curve, narrow = gemm_curve(gpu, precision), precision in SCALING
-        found[rows] = curve.quantised_by(gemm_curve(gpu, "bf16") if narrow else curve, 0.0).seconds(
-            *(np.broadcast_to(side, found.shape)[rows] for side in (m, n, k)),
-            load_factor=training_factor(layout.cluster, precision),
-            peak_flops_per_s=peak,
-            hbm_bytes_per_s=gpu.hbm_bytes_per_s,
-            bytes_per_element=LINEAR_BYTES[precision],
-            sms=gpu.sms,
+        curve = curve.quantised_by(gemm_curve(gpu, "bf16") if narrow else curve, 0.0)
+        height, width, depth = (np.broadcast_to(side, found.shape)[rows] for side in (m, n, k))
+        card: Rates = {
+            "peak_flops_per_s": peak,
+            "hbm_bytes_per_s": gpu.hbm_bytes_per_s,
+            "bytes_per_element": ELEMENT_BYTES[precision],
+            "sms": gpu.sms,
+        }
+        factor = training_factor(layout.cluster, precision)
+        found[rows] = (
+            curve.capped_seconds(height, width, depth, **card)
+            if factor is None
+            else curve.loaded_seconds(height, width, depth, factor, **card)
         )
     return found * misaligned(n, k) if linear else found
 

@@ -14,13 +14,14 @@ from ..models.transformer import Transformer
 from .book import Book, spread
 from .columns import Floats, Ints, Strategies, distinct
 from .flops_again import flops_again
-from .frame import Frame, add_up, add_up_each, links
+from .frame import Frame, links
 from .group import Group
 from .host import stage_block
 from .layout import Layout
 from .moments import MOMENTS
 from .schedule import Passes, Rounds, Step, in_rounds, plain, step
 from .stage_counts import Counts
+from .sums import add_up, add_up_each
 from .terms import Term
 from .traffic import traffic_terms
 

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from ..models.shares import trained_shares
 from ..models.stack import stacks
-from ..models.strategy import PRECISIONS
+from ..models.strategy import ELEMENT_BYTES, PRECISIONS
 from ..models.transformer import Block
 from .columns import Bools, Floats, Ints
 from .context import ACTIVATION_BYTES, context_traffic
@@ -17,7 +17,6 @@ from .group import Group
 from .held import Held
 from .layout import Layout
 from .once import once
-from .products import LINEAR_BYTES
 from .recipes import per_parameter, portion_bytes
 from .run_again import exchange_again, pairs_again
 from .schedule import placed
@@ -84,7 +83,7 @@ def layer_gather_bytes(layout: Layout) -> Floats:
     Ranks of sequence parallel quantise their share first: 8- and 4-bit operands travel in their own width,
     in the backward the output's gradient too. Sums are scattered in 16 bits.
     """
-    width = np.array([min(LINEAR_BYTES[word], ACTIVATION_BYTES) for word in PRECISIONS])
+    width = np.array([min(ELEMENT_BYTES[word], ACTIVATION_BYTES) for word in PRECISIONS])
     split = layout.strategies.sequence_parallel > 0
     each = np.where(split, width[layout.strategies.precision], ACTIVATION_BYTES)
     found: Floats = each / ACTIVATION_BYTES * hidden_bytes(layout)

@@ -74,24 +74,34 @@ class GemmCurve(Listed):
         """The same products in software that launches as `other` and moves `quantise_bytes` of its own."""
         return replace(self, launch_seconds=other.launch_seconds, quantise_bytes=quantise_bytes)
 
-    def seconds(
+    def seconds(self, m: npt.ArrayLike, n: npt.ArrayLike, k: npt.ArrayLike, **card: Unpack[Rates]) -> Array:
+        """Seconds of the product of (m, k) and (k, n) on a rested card; 0 where a side is 0."""
+        return self._called(self._product_seconds(m, n, k, **card), m, k, card)
+
+    def loaded_seconds(
         self,
         m: npt.ArrayLike,
         n: npt.ArrayLike,
         k: npt.ArrayLike,
-        *,
-        load_factor: float | None = 1.0,
+        load_factor: float,
         **card: Unpack[Rates],
     ) -> Array:
-        """Seconds of the product of (m, k) and (k, n); 0 where a side is 0.
+        """`seconds` at a clock under load that was measured.
 
-        `load_factor` is the time of the product itself over that on a rested card, which neither launches nor
-        memory-bound quantisation share; None: not less than power allows under steady load.
+        `load_factor` is the time of the product itself over that on a rested card, which neither launches
+        nor memory-bound quantisation share.
         """
+        return self._called(load_factor * self._product_seconds(m, n, k, **card), m, k, card)
+
+    def capped_seconds(
+        self, m: npt.ArrayLike, n: npt.ArrayLike, k: npt.ArrayLike, **card: Unpack[Rates]
+    ) -> Array:
+        """`seconds` on a card whose clock under load was not measured: no product beats `power_seconds`."""
         rested = self._product_seconds(m, n, k, **card)
-        worked = (
-            np.maximum(rested, self.power_seconds(m, n, k)) if load_factor is None else load_factor * rested
-        )
+        return self._called(np.maximum(rested, self.power_seconds(m, n, k)), m, k, card)
+
+    def _called(self, worked: Array, m: npt.ArrayLike, k: npt.ArrayLike, card: Rates) -> Array:
+        """Seconds of products with what is read before them and their launch."""
         read = self.quantise_seconds(_floats(m) * _floats(k), card["hbm_bytes_per_s"])
         return np.where(worked > 0, self.launch_seconds + read + worked, 0.0)
 

@@ -24,6 +24,10 @@ RankOrder = Literal["tp-cp-dp-pp", "tp-cp-pp-dp"]
 BACKENDS: tuple[BackendName, ...] = ("deepspeed", "fsdp", "megatron")
 PRECISIONS: tuple[Precision, ...] = ("bf16", "fp16", "fp32", "fp8", "mxfp8", "nvfp4")
 GRADIENT_DTYPES: tuple[GradientDtype, ...] = ("bf16", "fp16", "fp32")
+ELEMENT_BYTES: dict[Precision, float] = {
+    "bf16": 2.0, "fp16": 2.0, "fp32": 4.0, "fp8": 1.0, "mxfp8": 1.03125, "nvfp4": 0.5625
+}  # fmt: skip
+"""Bytes of an element by its type; MX scales are a byte per 32 elements, NVFP4 ones a byte per 16."""
 RECOMPUTES: tuple[Recompute, ...] = ("none", "selective", "full")
 PLACES: tuple[Place, ...] = ("none", "cpu", "nvme")
 RANK_ORDERS: tuple[RankOrder, ...] = ("tp-cp-dp-pp", "tp-cp-pp-dp")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..costs.book import Sum
+from ..costs.sums import Sum
 
 
 def binding(moments: list[Sum]) -> list[Sum]:

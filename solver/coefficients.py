@@ -8,12 +8,13 @@ from functools import cached_property
 
 import numpy as np
 
-from ..costs.book import Book, Sum, spread
+from ..costs.book import Book, spread
 from ..costs.columns import Bools, Ints, Strategies
 from ..costs.host import stage_block
 from ..costs.layout import Layout
 from ..costs.ledger import is_communication
 from ..costs.schedule import Rounds, paced
+from ..costs.sums import Sum
 from ..costs.terms import Term
 from ..inputs.record import dataclass
 from ..models.backend import backend

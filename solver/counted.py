@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..costs.book import Sum
 from ..costs.columns import Bools, Ints
+from ..costs.sums import Sum
 from ..inputs.record import dataclass
 from .capacity import capacity_kib, host_capacity_kib
 from .cases import SELECTIVE, Cases

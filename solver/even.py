@@ -6,9 +6,9 @@ from functools import cached_property
 
 import numpy as np
 
-from ..costs.book import Sum
 from ..costs.columns import Bools, Ints
 from ..costs.schedule import Rounds
+from ..costs.sums import Sum
 from ..inputs.record import dataclass
 from ..models.backend import backend
 from ..models.strategy import BACKENDS

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..costs.book import Sum
 from ..costs.columns import Bools, Ints
+from ..costs.sums import Sum
 from .capacity import capacity_kib
 from .cases import allowed_recompute, knows
 from .coefficients import Coefficients

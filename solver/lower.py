@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..costs.book import Book, Sum
+from ..costs.book import Book
 from ..costs.columns import Ints, Strategies
 from ..costs.layout import Layout
+from ..costs.sums import Sum
 from ..inputs.record import dataclass
 from ..plans import Request
 from .coefficients import Coefficients

@@ -7,9 +7,9 @@ from functools import cached_property
 
 import numpy as np
 
-from ..costs.book import Sum
 from ..costs.columns import Bools, Ints, Strategies
 from ..costs.mixed import BOUNDARY
+from ..costs.sums import Sum
 from ..inputs.record import dataclass
 from ..plans import Request
 from .coefficients import Coefficients

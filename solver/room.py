@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..costs.book import Sum
 from ..costs.columns import Bools, Ints
 from ..costs.layout import Layout
 from ..costs.states import lasting_terms
+from ..costs.sums import Sum
 from ..plans import Request
 from .lower import layers_by_kind
 from .space import Space

@@ -7,8 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
-from ..costs.book import Sum
 from ..costs.columns import Ints
+from ..costs.sums import Sum
 from ..inputs.record import dataclass
 from .cases import SELECTIVE, Cases
 from .coefficients import Coefficients

@@ -6,8 +6,8 @@ from functools import cached_property
 
 import numpy as np
 
-from ..costs.book import Sum
 from ..costs.columns import Bools, Ints
+from ..costs.sums import Sum
 from ..inputs.record import dataclass
 from .capacity import capacity_kib
 from .coefficients import Coefficients

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..costs.book import Sum
 from ..costs.columns import Bools, Ints, distinct
 from ..costs.schedule import step
+from ..costs.sums import Sum
 from ..inputs.record import dataclass
 from .capacity import capacity_kib, host_capacity_kib
 from .cases import allowed_recompute, knows

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..costs.book import Book, Sum
+from ..costs.book import Book
 from ..costs.columns import Ints
 from ..costs.layout import Layout
+from ..costs.sums import Sum
 from ..hardware import Cluster
 from ..models.counts import training_flops_per_token
 from ..models.divisors import divisors_of, legal_degrees

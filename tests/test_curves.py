@@ -486,6 +486,19 @@ def test_power_bounds_steady_products(name: str, precision: str, tflops: float) 
     assert reached == pytest.approx(tflops, rel=0.04)
 
 
+def test_a_clock_under_load_is_measured_or_capped_by_power() -> None:
+    """A measured factor stretches the product, not its launch; unmeasured, power bounds it from below."""
+    card: Any = {"peak_flops_per_s": 989e12, "hbm_bytes_per_s": 3.35e12, "bytes_per_element": 2, "sms": 132}
+    sides, curve = (8192, 8192, 8192), catalogue.gemm_curve("H100-SXM-80GB", "bf16")
+    launch, rested = curve.launch_seconds, float(curve.seconds(*sides, **card))
+    slow = replace(curve, sustained_flops_per_s=2.0 * 8192**3)
+
+    assert float(curve.loaded_seconds(*sides, 1.5, **card)) - launch == pytest.approx(1.5 * (rested - launch))
+    assert float(slow.capped_seconds(*sides, **card)) == pytest.approx(1.0 + launch)
+    assert float(replace(curve, sustained_flops_per_s=None).capped_seconds(*sides, **card)) == rested
+    assert float(slow.loaded_seconds(*sides, 1.5, **card)) == float(curve.loaded_seconds(*sides, 1.5, **card))
+
+
 def test_no_known_limit_is_no_limit() -> None:
     """Where no energy of a FLOP is known, power takes no time."""
     assert catalogue.gemm_curve("A100-SXM-80GB", "bf16").power_seconds(8192, 8192, 8192) == 0

@@ -12,7 +12,6 @@ from shardwise.costs.columns import Strategies
 from shardwise.costs.law import law
 from shardwise.costs.layout import Layout
 from shardwise.costs.products import (
-    LINEAR_BYTES,
     Cut,
     Local,
     Passes,
@@ -23,6 +22,7 @@ from shardwise.costs.products import (
 from shardwise.hardware import Cluster
 from shardwise.hardware.catalogue import gemm_curve
 from shardwise.models import Stage, Strategy, Training, Transformer
+from shardwise.models.strategy import ELEMENT_BYTES, Precision
 
 M, N, K = 4096.0, 14336.0, 8192.0
 
@@ -67,7 +67,9 @@ def moving(made: Layout, moved: float, elements: float) -> float:
         ("dgx-b200", "nvfp4", 2 + 2 + 2 * (1 / 2 + 1 / 16) + 2 / 16),
     ],
 )
-def test_an_input_is_read_and_written_as_its_recipe_says(node: str, precision: str, moved: float) -> None:
+def test_an_input_is_read_and_written_as_its_recipe_says(
+    node: str, precision: Precision, moved: float
+) -> None:
     """Product by its curve and the card's factor; reads for the largest value, read, writes on both sides.
 
     The gradient of the output is made narrow once for both products of the backward.
@@ -78,7 +80,7 @@ def test_an_input_is_read_and_written_as_its_recipe_says(node: str, precision: s
         M, N, K,
         peak_flops_per_s=gpu.peak_flops_per_s(precision) or 0.0,
         hbm_bytes_per_s=gpu.hbm_bytes_per_s,
-        bytes_per_element=LINEAR_BYTES[precision],
+        bytes_per_element=ELEMENT_BYTES[precision],
         sms=gpu.sms,
     )  # fmt: skip
     product = (training_factor(made.cluster, precision) or 0.0) * float(alone)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from shardwise.costs.frame import Frame, add_up, evaluate
+from shardwise.costs.frame import Frame, evaluate
 from shardwise.costs.stage_counts import Counts
+from shardwise.costs.sums import add_up
 from shardwise.costs.terms import Note, Per, Term
 
 NOTE = Note("made up", "tests", "A")

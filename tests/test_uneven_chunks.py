@@ -16,9 +16,10 @@ from shardwise import Cluster, Plan, Request, Training, Transformer, plan
 from shardwise.costs import price
 from shardwise.costs.book import spread
 from shardwise.costs.columns import Ints
-from shardwise.costs.frame import Frame, add_up, links
+from shardwise.costs.frame import Frame, links
 from shardwise.costs.schedule import Rounds, step
 from shardwise.costs.stage_counts import Counts
+from shardwise.costs.sums import add_up
 from shardwise.costs.terms import Note, Term
 from shardwise.launch import emit
 from shardwise.launch.documents import documents
