@@ -11,7 +11,8 @@ from .columns import Bools, Ints
 from .held import Held
 from .law import law
 from .layout import Layout
-from .states import sharding, weight_bytes, window
+from .sharding import sharding
+from .states import weight_bytes, window
 from .terms import Note, Term, kib
 
 _HOST = Note("16 x 1.5 bytes a parameter", "DeepSpeed estimators; torch pins powers of two", "M")

@@ -7,6 +7,12 @@ import numpy as np
 from .buffers import bucket_elements
 from .collectives import bucketed, seconds
 from .columns import Bools, Floats
+from .crossings import (
+    gathered,
+    passes,
+    reduced,
+    wires,
+)
 from .experts import has_experts
 from .group import Group
 from .held import Held
@@ -16,12 +22,6 @@ from .layout import Layout
 from .once import once
 from .stacks import exposed
 from .terms import Note, Term, ns
-from .traffic import (
-    gathered,
-    passes,
-    reduced,
-    wires,
-)
 
 _ONCE = Note(
     "max(Dx reduce, reduce - backward) + max(Dx gather, gather - forward), at the rate of a bucket; Dx of "

@@ -8,16 +8,17 @@ from ..hardware.catalogue import host
 from ..models.optimizer import step_share, step_traffic_bytes
 from .activations import saved_of
 from .columns import Floats
+from .crossings import passes
 from .held import Held
 from .kernels import LayerSeconds
 from .law import law
 from .layout import Layout
 from .products import memory_rate
 from .recipes import per_parameter
+from .sharding import sharding
 from .stacks import stack_has
-from .states import local_parameters, sharding, weight_bytes
+from .states import local_parameters, weight_bytes
 from .terms import Note, Term, ns
-from .traffic import passes
 
 _STEP = Note("1.2 x 30 bytes a local parameter / (0.85 HBM)", "regression of 2026-11", "M", "s")
 _HOST = Note(

@@ -19,7 +19,7 @@ from .moments import MOMENTS, Alive
 from .overlap import beside
 from .portion import Portion
 from .recipes import portion_bytes
-from .states import sharding
+from .sharding import sharding
 from .terms import Note, Term, kib, ns
 
 _WEIGHTS = Note("2 N_ref / (t d), unsharded 2 N_ref / t", "DPO, arXiv 2305.18290; TRL prepare_deepspeed", "D")

@@ -10,8 +10,10 @@ import numpy as np
 from ..inputs import Frozen, InputError
 from ..models.optimizer import named_recipe
 from ..models.recipe import Recipe
-from . import buffers, held, states, traffic
+from . import buffers, held
+from .crossings import passes_of, wire_of
 from .law import law
+from .sharding import sharded_from
 
 NAMES = ("DP", "ZeRO-1", "ZeRO-2", "ZeRO-3")
 
@@ -124,7 +126,7 @@ def _recipe(name: str | None, precision: str | None) -> Recipe:
 
 def _resident(zero: int, known: Recipe, offload: str) -> list[tuple[float, bool]]:
     """(bytes a parameter, sharded) of weights, gradients and optimizer on the card."""
-    flags = states.sharded_from(np.array(zero), 3, 2)
+    flags = sharded_from(np.array(zero), 3, 2)
     sizes = [known.weights_bytes, known.gradients_bytes, known.optimizer_bytes]
     gone = {"none": (), "optimizer": (2,), "optimizer+params": (0, 1, 2)}[offload]
     return [
@@ -141,13 +143,11 @@ def _per_card(parts: list[tuple[float, bool]], parameters: int, ranks: int) -> i
 def _traffic(zero: int, known: Recipe, micro_batches: int) -> tuple[float, float]:
     """(parameters, bytes a parameter) one card sends in a step, before (N-1)/N."""
     stage = np.array(zero)
-    weights, gradients, _ = states.sharded_from(stage, 3, 2)
-    gather, reduce, gather_once, reduce_once = (
-        float(v) for v in traffic.passes_of(stage, weights, gradients)
-    )
+    weights, gradients, _ = sharded_from(stage, 3, 2)
+    gather, reduce, gather_once, reduce_once = (float(v) for v in passes_of(stage, weights, gradients))
     gathers = gather * micro_batches + gather_once
     reduces = reduce * micro_batches + reduce_once
-    gathered, reduced = traffic.wire_of(stage, known.wire_gather_bytes, known.wire_reduce_bytes)
+    gathered, reduced = wire_of(stage, known.wire_gather_bytes, known.wire_reduce_bytes)
     return gathers + reduces, gathers * float(gathered) + reduces * float(reduced)
 
 

@@ -7,6 +7,11 @@ import numpy as np
 from ..hardware.collective import Kind
 from .collectives import seconds
 from .columns import Floats
+from .crossings import (
+    gathered,
+    passes,
+    reduced,
+)
 from .dispatch import slower_away
 from .group import Group
 from .held import Held
@@ -14,13 +19,8 @@ from .kernels import LayerSeconds
 from .layout import Layout
 from .once import once
 from .overlap import beside, shown
-from .states import has_secondary
+from .sharding import has_secondary
 from .terms import Note, Term, ns
-from .traffic import (
-    gathered,
-    passes,
-    reduced,
-)
 
 _SHARDED = Note(
     "max(compute + s min(comm, compute), comm) - compute; comm without overlap", "FSDP prefetch", "M", "s"

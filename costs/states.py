@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..models.optimizer import ends_bytes
-from .columns import Bools, Floats, Ints
+from .columns import Bools, Floats
 from .held import Held
 from .law import law
 from .layout import Layout
@@ -16,6 +16,7 @@ from .moments import MOMENTS, PASSES, Alive
 from .once import once
 from .portion import Portion
 from .recipes import per_parameter, portion_bytes
+from .sharding import cut_weights, has_secondary, sharding
 from .stacks import stack_has
 from .terms import Note, Term, kib
 
@@ -36,34 +37,6 @@ _STEP = Note(
 _FOREACH = Note(
     "4 N / d_o, 2 without master weights", "PyTorch foreach Adam: one more state; FSDP memory oracle", "D"
 )
-
-
-@once
-def sharding(layout: Layout) -> tuple[Bools, Bools, Bools]:
-    """Which rows shard weights, gradients, optimizer."""
-    s = layout.strategies
-    zero = s.zero_stage
-    weights, gradients, optimizer = sharded_from(
-        zero, s.by_backend("weights_sharded_from_stage"), s.by_backend("gradients_sharded_from_stage")
-    )
-    if not layout.training.sync_each_batch:
-        gradients = gradients & (s.gradient_accumulation_steps == 1)
-    return weights, gradients, optimizer
-
-
-def cut_weights(layout: Layout, portion: Portion) -> Bools:
-    """Which rows shard the weights of a portion: packed 4-bit ones not under every backend."""
-    weights = sharding(layout)[0]
-    if portion.name != "quantised":
-        return weights
-    return weights & (layout.strategies.by_backend("shards_quantised") > 0)
-
-
-def sharded_from(
-    zero: Ints, weights_from: Ints | int, gradients_from: Ints | int
-) -> tuple[Bools, Bools, Bools]:
-    """Which of weights, gradients, optimizer a ZeRO stage shards; the optimizer from stage 1 on."""
-    return zero >= weights_from, zero >= gradients_from, zero >= 1
 
 
 @once
@@ -158,13 +131,6 @@ def _weights(layout: Layout, portion: Portion) -> Term:
     name, note = ("weights", _WEIGHTS) if portion.name == "trained" else ("frozen_weights", _FROZEN)
     held, each = _resident(layout, portion)
     return held.term(name, note, each, layout.strategies.away("offload_params"))
-
-
-@once
-def has_secondary(layout: Layout) -> Bools:
-    """Rows whose weights have a second copy, over the ranks of a small group."""
-    found: Bools = layout.strategies.secondary_shard_group_size > 1
-    return found
 
 
 def _secondary_weights(layout: Layout) -> Term:

@@ -9,8 +9,8 @@ from .kernels import LayerSeconds, fourth
 from .launches import adapted_matrices
 from .law import law
 from .layout import Layout
+from .sharding import sharding
 from .stacks import stack_constant
-from .states import sharding
 from .terms import Note, Term, ns
 
 _UNITS = Note("U HL a sharded unit and pass, what shows of it", "regression of 2026-11", "M", "s")

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from ..costs import Ledger
 from ..costs.law import law
 from ..costs.scatter import measured_cards, step_scatter
+from ..costs.sharding import whole_below
 from ..hardware import host
 from ..hardware.host import NO_HOST
 from ..inputs.quantity import gib
@@ -125,20 +126,15 @@ def topology_notices(request: Request) -> tuple[Notice, ...]:
     )
 
 
-WHOLE_BELOW = {"optimizer": 1, "gradients": 2, "weights": 3}
-"""By term, the ZeRO stage below which every data rank holds it whole."""
-
-
 def _card_notice(ledger: Ledger, strategy: Strategy) -> Iterator[Notice]:
     """The worst card too full, or nearly."""
     share = 100 * ledger.peak_kib / ledger.usable_kib
     entry = ledger.stages[ledger.peak_stage]
     largest = max(entry.terms_kib, key=lambda name: entry.terms_kib[name])
     hint = f"its largest term is {largest.replace('_', ' ')}"
-    if strategy.zero_stage < WHOLE_BELOW.get(largest, 0) and strategy.data_parallel > 1:
-        hint += (
-            f", whole on each of {strategy.data_parallel} data ranks below ZeRO stage {WHOLE_BELOW[largest]}"
-        )
+    stage = whole_below(backend(strategy.backend)).get(largest, 0)
+    if strategy.zero_stage < stage and strategy.data_parallel > 1:
+        hint += f", whole on each of {strategy.data_parallel} data ranks below ZeRO stage {stage}"
     hint += "; `shardwise plan` for the same request finds what fits"
     if verdict(ledger) == "does_not_fit":
         yield Notice(

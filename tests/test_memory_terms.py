@@ -9,8 +9,10 @@ import pytest
 from shardwise.costs import Ledger, price
 from shardwise.costs.law import law
 from shardwise.costs.saved_sets import saved_bytes, score_bytes
+from shardwise.costs.sharding import whole_below
 from shardwise.hardware import Cluster
 from shardwise.models import Stage, Strategy, Training, Transformer
+from shardwise.models.backend import backend
 from shardwise.models.stack import stack
 
 KIB, GIB = 1024, 2**30
@@ -303,6 +305,27 @@ def test_16_bit_weights_whole_on_one_card_are_used_in_place() -> None:
         assert term(in_place, moment, "gathered_units") == term(in_place, moment, "unsharded_gradients") == 0
     assert term(cast, "backward", "gathered_units") == pytest.approx(2 * (LAYERS * LAYER + ROOT), rel=1e-4)
     assert term(in_place, "gradients", "gradients") == pytest.approx(2 * (LAYERS * LAYER + ROOT), rel=1e-4)
+
+
+@pytest.mark.parametrize(("name", "software"), [("deepspeed", "deepspeed-2024"), ("megatron", "nemo-2024")])
+def test_a_warning_names_the_stage_from_which_the_ledger_cuts_a_state(name: Any, software: str) -> None:
+    """Below it a data rank holds as much as without ZeRO, from it on an eighth; Megatron cuts no gradient."""
+    known = backend(name)
+    held: dict[int, Ledger] = {
+        stage: ledger(
+            backend=name, software_stack=software, zero_stage=stage, gradient_dtype="bf16",
+            shard_group_size=8 if stage else 1, reshard_after_forward=stage == 3,
+        )
+        for stage in known.zero_stages
+    }  # fmt: skip
+    told = whole_below(known)
+
+    assert set(told) == ({"optimizer"} if name == "megatron" else {"weights", "gradients", "optimizer"})
+    for state in ("weights", "gradients", "optimizer"):
+        whole = term(held[0], "step", state)
+        for stage, found in held.items():
+            share = 8 if stage >= told.get(state, 4) else 1
+            assert term(found, "step", state) == pytest.approx(whole / share, rel=1e-3)
 
 
 def test_fp32_training_doubles_activations_and_gathered_units() -> None:
