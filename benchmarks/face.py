@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,6 +12,9 @@ from typing import Any
 from shardwise.inputs import InputError
 
 Result = dict[str, Any]
+
+PIPE = 141
+"""Exit code of a process whose output nobody reads further, as shells give it."""
 
 
 def run(
@@ -38,11 +42,20 @@ def run(
         found = measure(given)
     except InputError as error:
         if as_json:
-            print(json.dumps({"error": {"code": error.code, "field": error.field, "message": error.message}}))
+            tell(json.dumps({"error": {"code": error.code, "field": error.field, "message": error.message}}))
         print(error.message, file=sys.stderr)
         return 2
-    print(json.dumps(rounded(found), indent=1, sort_keys=True) if as_json else text(found))
+    tell(json.dumps(rounded(found), indent=1, sort_keys=True) if as_json else text(found))
     return 0
+
+
+def tell(text: str) -> None:
+    """Prints a result. A reader that has seen enough of it (``| head``) ends the process, without a word."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the flush at exit must not fail too
+        raise SystemExit(PIPE) from None
 
 
 def rounded(value: Any) -> Any:

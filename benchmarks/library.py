@@ -27,6 +27,8 @@ from shardwise.solver.engine import cp_model
 from shardwise.solver.mixed import MixedSearch
 from shardwise.solver.search import Search
 
+from .face import tell
+
 WARM_MARGIN = 0.1
 NESTED = ("beside", "search")
 """What stands beside a plan is searched for by parts that are told."""
@@ -123,4 +125,4 @@ def measure(words: Sequence[str]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(measure(sys.argv[1:])))
+    tell(json.dumps(measure(sys.argv[1:])))

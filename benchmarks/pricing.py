@@ -19,6 +19,8 @@ from shardwise.costs.totals import Prices, price_columns
 from shardwise.hardware import Cluster
 from shardwise.models import Training, Transformer
 
+from .face import tell
+
 NUMBER = 100_000
 CARDS = 512
 CHOICES: dict[str, tuple[int, ...]] = {
@@ -88,7 +90,7 @@ def main(arguments: list[str]) -> None:
     usable = prices.book.layout.cluster.node.gpu.memory_usable_bytes // 1024
     fits = prices.peak_kib <= usable
     best = int(prices.step.total[fits].min()) if fits.any() else 0
-    print(json.dumps({"status": "priced", "rows": len(fits), "fitting": int(fits.sum()), "best_ns": best}))
+    tell(json.dumps({"status": "priced", "rows": len(fits), "fitting": int(fits.sum()), "best_ns": best}))
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ from shardwise.solver.search import Search
 from shardwise.solver.space import rows
 from shardwise.solver.tables import Tables
 
+from .face import tell
 from .routes import Routes, routes
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
@@ -184,7 +185,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--routes", type=int, default=ROUTES, help="rows solved by four routes")
     asked = parser.parse_args(arguments)
     found = measure(asked.count, asked.routes)
-    print(json.dumps(found, indent=1, sort_keys=True) if asked.json else text(found))
+    tell(json.dumps(found, indent=1, sort_keys=True) if asked.json else text(found))
     return 1 if found["differ"] or found["routes_apart"] else 0
 
 

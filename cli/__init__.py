@@ -6,7 +6,7 @@
 | `plan`, `check`, `ledger`, `emit`, `lint`, `show`, `list` | one command each |
 | `options`, `parsed` | flags shared by commands, and their groups; flags that are numbers |
 | `voice`, `errors`, `output` | what is said where; failures and exit codes; files written |
-| `tables`, `words`, `plan_text`, `check_text`, `ledger_text`, `model_text` | answers as text |
+| `tables`, `words`, `plan_text`, `no_plan_text`, `check_text`, `ledger_text`, `model_text` | answers |
 | `cards`, `listing`, `findings` | what `show`, `list` and `lint` tell |
 """
 

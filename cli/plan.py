@@ -97,7 +97,7 @@ def _known_target(target: str, known: tuple[str, ...]) -> None:
 def _without_plan(outcome: object, request: Request, voice: Voice) -> int:
     """Says why there is no plan; 1 when that is proved, 3 when the search was stopped."""
     from ..plans import NoPlan, OutOfTime, as_json
-    from .plan_text import cure_hints, no_plan_text, out_of_time_text
+    from .no_plan_text import cure_hints, no_plan_text, out_of_time_text
 
     if voice.as_json:
         voice.data(as_json(outcome))

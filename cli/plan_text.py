@@ -1,13 +1,13 @@
-"""A plan, the proof that there is none, or a search that was stopped, as text."""
+"""A plan as text."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from ..models import Stage, Strategy
-from ..plans import MemoryReport, NoPlan, OutOfTime, Plan, Request, TimeReport
+from ..plans import MemoryReport, Plan, TimeReport
 from .tables import items, paragraph, table
-from .words import gib, gibs, job, knobs, number, quoted, seconds, share, terms, trained
+from .words import gib, gibs, job, knobs, number, seconds, share, terms, trained
 
 
 def plan_text(plan: Plan, top: int, verbose: bool) -> str:
@@ -244,46 +244,3 @@ def _traffic(plan: Plan) -> str:
     if plan.uplink_bytes_per_step:
         rows.append(["a machine's network cards", "all", f"{plan.uplink_bytes_per_step / 1e9:,.3f}"])
     return table(["traffic of a card a step", "over", "GB"], rows, "  ")
-
-
-def no_plan_text(outcome: NoPlan, request: Request) -> str:
-    """Why nothing fits, as sentences that end at the user's own words."""
-    reasons = list(outcome.reasons) or ["every layout breaks a rule or a limit"]
-    lines = [paragraph(f"No plan fits {job(request)}", "  × ", "    ")]
-    for reason in reasons[:-1]:
-        lines.append(paragraph(reason, "  ├─▶ ", "  │   "))
-    lines.append(paragraph(reasons[-1], "  ╰─▶ ", "      "))
-    lines.append(f"    ({outcome.rows_considered:,} layouts considered, none fits)")
-    return "\n".join(lines)
-
-
-def cure_hints(outcome: NoPlan) -> list[str]:
-    """What to do next: each change that alone would cure it, ready to paste."""
-    if not outcome.cures:
-        return ["no single change, pair of changes or number of nodes tried here cures it"]
-    several = len(outcome.cures) > 1
-    head = "any one of these is enough, found by solving again:" if several else "this is enough:"
-    lines = [head]
-    for cure in outcome.cures:
-        cards = f", {cure.new_gpus:,} more cards" if cure.new_gpus else ""
-        risky = ", a risky fit" if cure.verdict == "risky" else ""
-        lines.append(f"  --set {quoted(cure.set)}")
-        moves = zip(cure.from_.split("; "), cure.to.split("; "), strict=True)
-        told = "; ".join(f"{now} to {then}" for now, then in moves)
-        why = f"{cure.change} ({told}): step {seconds(cure.resulting_step_seconds)}{cards}{risky}"
-        lines.append(paragraph(why, "      ", "      "))
-        if cure.strategy is not None:
-            lines.append(items(knobs(cure.strategy), "        "))
-    return ["\n".join(lines)]
-
-
-def out_of_time_text(outcome: OutOfTime, request: Request) -> str:
-    """What a search stopped by its limit can say."""
-    bound = (
-        "" if outcome.bound_seconds is None else f"; no step can be below {seconds(outcome.bound_seconds)}"
-    )
-    text = (
-        f"Stopped before any plan for {job(request)} was found; nothing is proved "
-        f"({outcome.rows_considered:,} layouts considered{bound})"
-    )
-    return paragraph(text, "  ? ", "    ")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..inputs import InputError
 from ..models import Strategy
 from ..plans import Request
-from .legal import uneven_experts
+from .shape_rules import uneven_experts
 
 
 def refuse_unpriceable(request: Request, strategy: Strategy) -> None:

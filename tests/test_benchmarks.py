@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import math
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -595,3 +597,17 @@ def test_strategies_priced_at_once() -> None:
     prices = pricing.priced(1536)
     assert len(prices.peak_kib) == 1536 and prices.step.total.min() > 0
     assert (prices.peak_kib <= prices.book.layout.cluster.node.gpu.memory_usable_bytes // 1024).any()
+
+
+def test_a_reader_who_stops_reading_ends_a_benchmark_without_a_word() -> None:
+    """``| head -1``: the exit code of a closed pipe and no word, at the last flush neither."""
+    code = "from benchmarks.face import tell; tell('line\\n' * 100_000)"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        told = process.stderr.read()
+
+    assert (process.returncode, told) == (141, b"")

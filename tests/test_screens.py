@@ -14,7 +14,8 @@ from typer.main import get_command
 from shardwise.cli.answers_text import compare_text, curve_text, why_text
 from shardwise.cli.app import make_app
 from shardwise.cli.cards import cluster_card
-from shardwise.cli.plan_text import cure_hints, no_plan_text, plan_text
+from shardwise.cli.no_plan_text import cure_hints, no_plan_text
+from shardwise.cli.plan_text import plan_text
 from shardwise.cli.show_cluster import cluster_text
 from shardwise.cli.voice import Voice
 from shardwise.cli.words import job
