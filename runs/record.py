@@ -28,7 +28,8 @@ COLUMNS = words(
     grad_accum_dtype step_time_s tokens_per_s_per_gpu mfu_pct peak_mem_gib mem_kind notes
     """
 )
-"""Columns that a file of runs must have; others are ignored."""
+"""Columns that a file of runs must have. Others are ignored, but for `mem_stage`, which it may have: the
+pipeline stage, counted from 0, whose cards `peak_mem_gib` was read on; blank: the fullest."""
 
 
 MOST = 10**15

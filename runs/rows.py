@@ -2,7 +2,8 @@
 
 The rules stand where they are applied: `shapes` (model), `machines` (cluster), `software` (backend, stack,
 loss), `arithmetic` (precision), `stages` (layers, recompute), `layouts` (degrees and blanks), `views` (what
-the measured memory counts). A row that no rule can fill raises `Refused` with a code and a reason.
+the measured memory counts, and of which stage). A row that no rule can fill raises `Refused` with a code and
+a reason.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from .layouts import Candidate, layouts_of
 from .machines import cluster_of
 from .predictors import trained_modules
 from .record import Record
+from .refusal import Refused
 from .settings import completed
 from .shapes import transformer_of
 from .software import software_of
@@ -72,11 +74,20 @@ def read_row(record: Record) -> Job:
         record=record,
         transformer=transformer,
         cluster=cluster,
-        candidates=layouts.candidates,
+        candidates=_with_stage(record, layouts.candidates),
         imputed=tuple(dict.fromkeys((*shape, *network, *layouts.imputed))),
         stand_ins=told + cards + software.stand_ins + layouts.stand_ins,
         rule=software.rule,
     )
+
+
+def _with_stage(record: Record, candidates: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
+    """The layouts that have the pipeline stage whose memory was read; `Refused` where none does."""
+    stage = record.integer("mem_stage") or 0
+    found = tuple(each for each in candidates if stage < each.strategy.pipeline_parallel)
+    if not found:
+        raise Refused("unreadable", f"mem_stage = {stage} is a stage of no layout that the row may mean")
+    return found
 
 
 def has_time(record: Record) -> bool:

@@ -44,13 +44,12 @@ def gib_of(record: Record) -> float | None:
 
 
 def seen(ledger: Ledger, record: Record) -> Ledger:
-    """What the source looked at: all stages, or where notes say "memory of the first stage" that alone.
+    """What the source looked at: the pipeline stage that `mem_stage` names, counted from 0, or all.
 
-    Who reads nvidia-smi reads it on one machine, where a last stage with its loss may hold more.
+    Who reads nvidia-smi reads it on one machine, where another stage may hold more.
     """
-    if "memory of the first stage" not in record.notes:
-        return ledger
-    return replace(ledger, stages=ledger.stages[:1])
+    stage = record.integer("mem_stage")
+    return ledger if stage is None else replace(ledger, stages=(ledger.stages[stage],))
 
 
 def peak_gib(ledger: Ledger, view: View) -> float:

@@ -316,15 +316,23 @@ def test_views_of_memory_are_ordered() -> None:
 
 
 def test_memory_read_on_one_machine_is_that_of_the_first_stage() -> None:
-    """Where the notes say so: there the last stage, which has the loss, does not count."""
+    """Where `mem_stage` says so: there the last stage, which has the loss, does not count."""
     job = read_row(record())
     choice = job.candidates[0]
     ledger = price(job.transformer, choice.training, job.cluster, [choice.strategy])[0]
-    first = seen(ledger, record(notes="memory of the first stage"))
+    first, third = (seen(ledger, record(mem_stage=word)) for word in ("0", "2"))
 
-    assert seen(ledger, job.record) == ledger
-    assert [stage.stage for stage in first.stages] == [0] and len(ledger.stages) > 1
+    assert seen(ledger, record(notes="memory of the first stage")) == seen(ledger, job.record) == ledger
+    assert [[stage.stage for stage in found.stages] for found in (first, third)] == [[0], [2]]
     assert peak_gib(first, "reserved") <= peak_gib(ledger, "reserved")
+
+
+@pytest.mark.parametrize("word", ["4", "-1", "last", "0.5"])
+def test_a_stage_that_no_layout_has_is_refused(word: str) -> None:
+    """Of four stages the last is 3; a row that names another, or no number, is refused when it is read."""
+    assert read_row(record(mem_stage="3")).candidates
+    with pytest.raises(Refused, match="mem_stage"):
+        read_row(record(mem_stage=word))
 
 
 def test_published_dimensions_give_the_published_parameters() -> None:
