@@ -15,11 +15,9 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from . import interrupts
@@ -30,8 +28,6 @@ if TYPE_CHECKING:
     from ..inputs import InputError
 
 OK, NO, USAGE, STOPPED, DEFECT, PIPE, INTERRUPTED = 0, 1, 2, 3, 70, 141, 130
-
-_COMMAND = re.compile(r"No such command ['\"](.*?)['\"]\.", re.DOTALL)
 
 
 def guarded(body: Callable[[], int], words: Sequence[str], commands: Sequence[str]) -> int:
@@ -95,6 +91,8 @@ def _tell_usage(error: TyperException, words: Sequence[str], commands: Sequence[
     if type(error).__name__ == "NoArgsIsHelpError":
         print(error.format_message(), file=sys.stderr)
     else:
+        from .usage import usage
+
         tell(usage(error, commands), "--json" in words)
     return USAGE
 
@@ -115,56 +113,6 @@ def finding_of(error: Exception) -> dict[str, Any]:
     what = f"{type(error).__name__}: {error}"[:200]
     message = f"a defect of shardwise, not of your input ({what}); SHARDWISE_TRACEBACK=1 shows where"
     return {"code": "defect", "field": "", "value": "", "origin": "", "message": message, "legal": []}
-
-
-def usage(error: TyperException, commands: Sequence[str]) -> dict[str, Any]:
-    """The error object of a command line that cannot be read."""
-    from ..inputs import shorten
-
-    message = shorten(" ".join(error.format_message().split()), 300)
-    option = getattr(error, "option_name", None)
-    legal = sorted(getattr(error, "possibilities", None) or [])
-    unknown = _COMMAND.match(error.format_message())
-    field = _field_of(option) if type(error).__name__ == "NoSuchOption" and _takes_set(error) else None
-    if field:
-        legal = [f"--set {field}=VALUE"]
-        message = f"No such option: {option}; legal: {legal[0]}"
-    parameter = getattr(error, "param", None)
-    if unknown:
-        value = unknown[1]
-        legal = get_close_matches(value, commands, n=3, cutoff=0.6) or list(commands)
-        message = f"no such command {value[:40]!r}; legal: {', '.join(legal)}"
-    else:
-        value = option or ""
-    path = getattr(getattr(error, "ctx", None), "command_path", "")
-    if type(error).__name__ == "MissingParameter" and path:
-        message = f"{message} `{path} --help` tells what it takes"
-    named = "command" if unknown else option or getattr(parameter, "name", None) or "command line"
-    return {
-        "code": "usage",
-        "field": named,
-        "value": value[:80],
-        "origin": "command line",
-        "message": message,
-        "legal": legal,
-    }
-
-
-def _takes_set(error: TyperException) -> bool:
-    """Whether the command takes ``--set``."""
-    command = getattr(getattr(error, "ctx", None), "command", None)
-    return any("--set" in getattr(each, "opts", ()) for each in getattr(command, "params", ()))
-
-
-def _field_of(option: str | None) -> str | None:
-    """The field of a request that somebody gave as an option of its name, in the words of ``--set``."""
-    from ..inputs import InputError
-    from ..plans.settings import field_of
-
-    key = (option or "").lstrip("-").replace("-", "_")
-    with suppress(InputError):
-        return key if field_of(key, "command line") else None
-    return None
 
 
 def tell(finding: dict[str, Any], as_json: bool) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from math import ceil, floor, isfinite
+from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ValidationError
 
 from .error import InputError
 from .names import nearest
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
 
 DEFAULT = "default"
 
@@ -35,7 +38,6 @@ _REASONS = {
     "model_attributes_type": "must be a table of fields",
     "dict_type": "must be a table of fields",
 }  # fmt: skip
-_WHOLE = ("int_type", "int_from_float")
 _PLAIN = ("bool_type", "int_type", "float_type")
 """Findings on values of one type alone, where text that looks like a value is none."""
 _BOUNDS = {
@@ -106,9 +108,18 @@ def as_input_error(
     reason = _REASONS.get(kind) or str(inner or first["msg"])
     if kind in _PLAIN and isinstance(value, str):
         reason += ", not text"
-    parted = kind in _WHOLE and isinstance(value, float) and isfinite(value)
-    legal = [str(floor(value)), str(ceil(value))] if parted else []
-    return InputError(field, value, origin, reason, legal=legal)
+    return InputError(field, value, origin, reason, legal=_meant(kind, value, _told(of, path)))
+
+
+def _meant(kind: str, value: object, field: FieldInfo | None) -> list[str]:
+    """What may be given in place of a value of the wrong type."""
+    from .meant import example, numbers, truths, words
+
+    if kind.startswith("bool_"):
+        return truths(value)
+    if kind.startswith(("int_", "float_", "finite_")):
+        return numbers(value, kind.startswith("int_")) or example(field)
+    return words(field) if kind == "tuple_type" else []
 
 
 def _path(loc: tuple[int | str, ...]) -> list[str]:
@@ -121,10 +132,22 @@ def _path(loc: tuple[int | str, ...]) -> list[str]:
     return [str(part) for part, before in zip(loc, named, strict=False) if isinstance(part, str) or before]
 
 
-def _names_beside(of: type[BaseModel] | None, path: list[str]) -> list[str]:
-    """Fields that stand beside the last word of `path`, nearest first."""
+def _holder(of: type[BaseModel] | None, path: list[str]) -> type[BaseModel] | None:
+    """The type of the table that holds the last word of `path`."""
     for word in path[:-1]:
         field = of.model_fields.get(word) if of else None
         found = field.annotation if field else None
         of = found if isinstance(found, type) and issubclass(found, BaseModel) else None
-    return nearest(path[-1], of.model_fields) if of and path else []
+    return of if path else None
+
+
+def _names_beside(of: type[BaseModel] | None, path: list[str]) -> list[str]:
+    """Fields that stand beside the last word of `path`, nearest first."""
+    holder = _holder(of, path)
+    return nearest(path[-1], holder.model_fields) if holder else []
+
+
+def _told(of: type[BaseModel] | None, path: list[str]) -> FieldInfo | None:
+    """What the type says of the field at `path`."""
+    holder = _holder(of, path)
+    return holder.model_fields.get(path[-1]) if holder else None

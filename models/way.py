@@ -85,6 +85,9 @@ def _adapters(word: str, rank: str, value: object) -> Way:
 
 
 def _near(value: object) -> list[str]:
-    """The examples, those that begin like `value` first."""
+    """What it looks like, then the examples, those that begin like `value` first."""
+    from ..inputs.meant import numbers
+
     text = str(value).strip().lower()
-    return sorted(_EXAMPLES, key=lambda example: not (text and example.startswith(text[:3])))
+    meant = [each for each in numbers(value, False) if 0 < float(each) <= 1]
+    return meant + sorted(_EXAMPLES, key=lambda example: not (text and example.startswith(text[:3])))

@@ -97,7 +97,7 @@ class Choose(Frozen):
             return None
         values = _values(value, name)
         if name == "rules":
-            return values
+            return _rules(values)
         if not values:
             raise InputError(f"choose.{name}", "[]", "choose", "allows no value at all", code="empty-list")
         return _checked(values, name)
@@ -121,6 +121,14 @@ def _values(value: Any, name: str) -> tuple[Any, ...]:
     return (value,)
 
 
+def _rules(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    for value in values:
+        if not isinstance(value, str):
+            legal = ['["tensor_parallel * pipeline_parallel <= 16"]']
+            raise InputError("choose.rules", value, "choose", "must be text", legal=legal)
+    return values
+
+
 def _range(low: str, high: str, text: str, name: str) -> tuple[int, ...]:
     first, last = int(low), int(high)
     field = f"choose.{name}"
@@ -136,19 +144,29 @@ def _range(low: str, high: str, text: str, name: str) -> tuple[int, ...]:
 
 def _checked(values: tuple[Any, ...], name: str) -> tuple[Any, ...]:
     """`values` without repeats in a fixed order; what has the wrong type is refused here, in words."""
-    field = f"choose.{name}"
     for value in values:
-        if name in WHOLE and (isinstance(value, bool) or not isinstance(value, int)):
-            reason = "must be a whole number, a list of them or a range"
-            raise InputError(field, value, "choose", reason, legal=["4", "[1, 2, 4]", "1..8"])
-        if name in SWITCHES and not isinstance(value, bool):
-            raise InputError(field, value, "choose", "must be true or false", legal=["true", "false"])
-        if name not in WHOLE and name not in SWITCHES and not isinstance(value, str):
-            raise InputError(field, value, "choose", "must be text", legal=WORDS.get(name, ()))
+        kind = int if name in WHOLE else bool if name in SWITCHES else str
+        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+            raise _mistaken(value, name)
     if name in WHOLE or name in SWITCHES:
         return tuple(sorted(set(values)))
     known: Iterable[str] = WORDS.get(name) or _catalogued(name)
     unknown = [value for value in dict.fromkeys(values) if value not in known]
     if unknown and name not in WORDS:
+        field = f"choose.{name}"
         raise InputError(field, unknown[0], "choose", "is not known", legal=nearest(unknown[0], known))
     return tuple([word for word in known if word in values] + unknown)
+
+
+def _mistaken(value: Any, name: str) -> InputError:
+    """The error of a value of another type than its knob has."""
+    from ..inputs.meant import numbers, truths
+
+    if name in WHOLE:
+        reason = "must be a whole number, a list of them or a range"
+        legal = numbers(value, True) or ["2", "[1, 2]", "1..3"]
+    elif name in SWITCHES:
+        reason, legal = "must be true or false", truths(value)
+    else:
+        reason, legal = "must be text", list(WORDS.get(name) or _catalogued(name))
+    return InputError(f"choose.{name}", value, "choose", reason, legal=legal)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,9 +21,9 @@ def whole(table: Mapping[str, Any], key: str, root: str) -> int | None:
         return None
     field = f"{root}.{key}"
     if isinstance(value, bool) or not isinstance(value, int):
-        thousands = re.fullmatch(r"(\d{1,6})[kK]", str(value))
-        legal = [str(int(thousands[1]) * unit) for unit in (1024, 1000)] if thousands else ["1"]
-        raise InputError(field, value, root, "must be a whole number", legal=legal)
+        from ..inputs.meant import numbers
+
+        raise InputError(field, value, root, "must be a whole number", legal=numbers(value, True) or ["1"])
     if value < 1:
         raise InputError(field, value, root, "must be at least 1", legal=["1"])
     if value > 2**40:
@@ -33,7 +32,11 @@ def whole(table: Mapping[str, Any], key: str, root: str) -> int | None:
 
 
 def number(table: Mapping[str, Any], key: str, root: str, default: float) -> float:
+    """The number of a key; by default the least it can be."""
     value = table.get(key, default)
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e9:
-        raise InputError(f"{root}.{key}", value, root, "must be a finite number", legal=[f"{default:g}"])
+        from ..inputs.meant import numbers
+
+        legal = [each for each in numbers(value, False) if float(each) >= default] or [f"{default:g}"]
+        raise InputError(f"{root}.{key}", value, root, "must be a finite number", legal=legal)
     return float(value)
