@@ -209,6 +209,8 @@ class Common(Listed):
     harmless_endings: tuple[str, ...]
     structural_words: tuple[str, ...]
     expected: dict[str, Any]
+    objects: dict[str, dict[str, str]]
+    """Keys that hold an object or nothing, each with the kinds of what is looked at inside."""
     notes: dict[str, str]
 
     @classmethod

@@ -102,6 +102,7 @@ def _parts(file: ConfigFile, family: Family) -> dict[str, Facts]:
         given = file.keys.get(part.key) is not None
         if given or not (part.optional or part.flat):
             inner = file.section(part.key)
+            _refuse_unsized(file, inner, part, name)
         elif part.flat:
             inner = file.without([*_NAMES, *family.keys, *(other.key for other in family.parts.values())])
         else:
@@ -111,6 +112,13 @@ def _parts(file: ConfigFile, family: Family) -> dict[str, Facts]:
 
 
 _NAMES = ("model_type", "architectures")
+
+
+def _refuse_unsized(file: ConfigFile, inner: ConfigFile, part: Part, name: str) -> None:
+    """Refuses a language model of which no size is told: its class would make one, but nobody's."""
+    sizes = families().family(part.family).dimensions
+    if name == "text" and not any(inner.first(sizes[size].keys) for size in ("hidden_size", "layers")):
+        raise file.error(part.key, "tells neither width nor layers of the language model", code="missing")
 
 
 def _part(file: ConfigFile, part: Part, name: str, outer: Family) -> Facts:

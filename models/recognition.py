@@ -118,6 +118,7 @@ def refuse_strange_keys(file: ConfigFile, family: Family, others: Collection[str
     `others` are keys that another table reads. Raises InputError, code "unknown-key". Absent, false,
     zero or empty values change nothing.
     """
+    _refuse_broken(file)
     common = families().common
     expected = {**common.expected, **family.expected}
     own = {*family.keys, *family.ignored, *common.ignored, *others}
@@ -139,6 +140,19 @@ def refuse_strange_keys(file: ConfigFile, family: Family, others: Collection[str
         reason = f"may change the weights{others_} in a way not known of the family {family.name}; "
         reason += "take it out of the file if it does not"
         raise file.error(strange[0], reason, nearest(strange[0], family.keys), "unknown-key")
+
+
+def _refuse_broken(file: ConfigFile) -> None:
+    """Refuses nested objects that are none, though nothing of them is read."""
+    for key, inside in families().common.objects.items():
+        section = file.section(key)
+        for name, kind in inside.items():
+            if section.keys.get(name) is None:
+                continue
+            if kind == "word":
+                section.word(name, ())
+            else:
+                section.integer(name, 1, 64)
 
 
 def _own_class(auto_map: object, family: Family) -> bool:

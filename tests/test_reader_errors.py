@@ -286,3 +286,35 @@ def test_any_config_reads_or_gives_an_input_error(config: dict[str, Any], change
     else:
         assert 0 < count(model).active <= count(model).total
         assert Transformer.model_validate_json(model.model_dump_json()) == model
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "field", "reason"),
+    [
+        ("text_config", "llama", "text_config", "must be an object of keys"),
+        ("text_config", [], "text_config", "must be an object of keys"),
+        ("quantization_config", "fp8", "quantization_config", "must be an object of keys"),
+        ("quantization_config", False, "quantization_config", "must be an object of keys"),
+        ("quantization_config", {"quant_method": 8}, "quantization_config.quant_method", "must be a word"),
+        ("quantization_config", {"bits": "four"}, "quantization_config.bits", "must be a whole number"),
+        ("rope_parameters", "linear", "rope_parameters", "must be an object of keys"),
+    ],
+)
+def test_a_broken_nested_object_is_refused_though_nothing_of_it_is_read(
+    key: str, value: object, field: str, reason: str
+) -> None:
+    """A file that is broken in one place is not to be trusted in others."""
+    with pytest.raises(InputError) as caught:
+        parse_config({**LLAMA, key: value}, "config.json")
+
+    assert (caught.value.field, caught.value.reason) == (field, reason)
+
+
+@pytest.mark.parametrize("value", [None, {}, {"vocab_size": 1000}])
+def test_a_language_model_without_a_size_is_refused(value: object) -> None:
+    """The class would build one of its own defaults, which is nobody's model."""
+    whole = json.loads((CONFIGS / "gemma3_27b.json").read_text(encoding="utf-8"))
+    with pytest.raises(InputError) as caught:
+        parse_config({**whole, "text_config": value}, "config.json")
+
+    assert (caught.value.field, caught.value.code) == ("text_config", "missing")

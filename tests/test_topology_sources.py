@@ -312,8 +312,8 @@ def test_free_cards_in_our_own_file() -> None:
         ('gpu = "L4"\ngpus_per_node = 8\nnodes = 2', "cluster.nic_gbit_per_s"),
         ('machine = "dgx-h100"\nfree = [9]', "cluster.free"),
         ('machine = "dgx-h100"\nfabric = "token-ring"', "cluster.fabric"),
-        ("SwitchName=s Nodes=n[1-", "cluster.file"),
-        ("SwitchName=s Nodes=n[1-99999999]", "cluster.file"),
+        ("SwitchName=s Nodes=n[1-", "Nodes"),
+        ("SwitchName=s Nodes=n[1-99999999]", "Nodes"),
         ('{"items": []}', "cluster.file"),
         ("nothing of the kind", "cluster.file"),
         ('pool = 3\nmachine = "dgx-h100"', "cluster.pool"),
@@ -326,3 +326,72 @@ def test_one_error_names_the_field(text: str, field: str) -> None:
         read(text)
 
     assert caught.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("NodeName=a RealMemory=lots", "RealMemory = lots (from t:1): must be a whole number of MiB"),
+        (
+            "NodeName=DEFAULT CPUs=8 \\\n  RealMemory=2TiB\nNodeName=a Gres=gpu:h100:8",
+            "RealMemory = 2TiB (from t:2): must be a whole number of MiB; legal: 2097152",
+        ),
+        ("NodeName=a\n   CPUTot=many", "CPUTot = many (from t:2): must be a whole number"),
+        ("NodeName=a Gres=gpu:h100", "Gres = gpu:h100 (from t:1): does not tell how many cards"),
+        (
+            "SwitchName=s0 Nodes=a[1-4]\nSwitchName=s1 Nodes=b[4-1]",
+            "Nodes = b[4-1] (from t:2): '4-1' runs backwards",
+        ),
+        ("NodeName=a\nNodeName=b[1", "NodeName = b[1 (from t:2): has a bracket that is not a host range"),
+        ("- topology: x\n  tree:\n    - switch: s\n      nodes: a[x]", "Nodes = a[x] (from t:4): "),
+    ],
+)
+def test_a_value_of_slurm_that_is_none_is_told_with_its_line(text: str, told: str) -> None:
+    """Nothing unreadable counts as unsaid."""
+    with pytest.raises(InputError) as caught:
+        sighting_of(text, "t")
+
+    assert str(caught.value).startswith(told)
+
+
+def test_what_slurm_was_never_told_is_not_known() -> None:
+    """RealMemory is 1 MiB by default; a count follows ``no_consume`` too; other resources are none."""
+    line = "NodeName=a RealMemory=1 CPUs=(null) Gres=lustre:1,gpu:h100:no_consume:8(S:0-1)"
+    (machine,) = sighting_of(line).machines
+
+    assert (machine.cards, machine.card) == (8, "h100")
+    assert (machine.host_memory_bytes, machine.cpu_cores) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "field"),
+    [
+        ('"memory": "2097152000Ki"', '"memory": "lots"', "status.capacity.memory"),
+        ('"nvidia.com/gpu": "8"', '"nvidia.com/gpu": "eight"', "status.capacity.nvidia.com/gpu"),
+        ('"nvidia.com/gpu": "8"', '"nvidia.com/gpu": "2048"', "status.capacity.nvidia.com/gpu"),
+        (
+            '"nvidia.com/gpu.count": "8"',
+            '"nvidia.com/gpu.count": "-8"',
+            "metadata.labels.nvidia.com/gpu.count",
+        ),
+    ],
+)
+def test_a_quantity_of_kubernetes_that_is_none_is_told_with_its_line(old: str, new: str, field: str) -> None:
+    """Of the node it stands in, though the list before it is right."""
+    lines = json.dumps(json.loads(kubernetes(2)), indent=1).split("\n")
+    last = max(number for number, line in enumerate(lines) if old in line)
+    if "capacity" in field:
+        last = max(n for n, line in enumerate(lines) if old in line and "allocatable" not in lines[n - 1])
+    lines[last] = lines[last].replace(old, new)
+    with pytest.raises(InputError) as caught:
+        sighting_of("\n".join(lines), "n.json")
+
+    assert (caught.value.field, caught.value.origin) == (field, f"n.json:{last + 1}")
+
+
+def test_fractions_of_kubernetes_quantities_are_read() -> None:
+    """Its grammar has decimal points and exponents."""
+    text = kubernetes(1).replace("2097152000Ki", "1.5Ti").replace('"192"', '"1e2"')
+    (machine,) = sighting_of(text).machines
+
+    assert (machine.host_memory_bytes, machine.cpu_cores) == (3 * 2**39, 100)

@@ -78,9 +78,9 @@ def _beside(folder: Path | None, origin: str, name: str) -> str:
 
 def sighting_of(text: str, origin: str = "topology") -> Sighting:
     """What `text` shows of machines. Raises `InputError` where it is none of the known formats."""
-    tree, _ = _tree(text, origin)
+    tree, lines = _tree(text, origin)
     if tree is not None and looks_like_kubernetes(tree):
-        return read_kubernetes(tree, origin)
+        return read_kubernetes(tree, origin, lines)
     if tree is not None and looks_like_devices(tree):
         return read_devices(tree, origin)
     if looks_like_slurm(text):
