@@ -7,42 +7,101 @@ import re
 
 from .record import dataclass
 
-_HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]#]+?)\s*\]\]?\s*(?:#.*)?")
-_WORD = r"""(?:[A-Za-z0-9_-]+|"[^"\\]*"|'[^']*')"""
-_KEY = re.compile(rf"\s*({_WORD}(?:\s*\.\s*{_WORD})*)\s*=")
 _TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|[{}\[\],:]|\n')
 
-
-LONGEST_LINE = 1000
-"""Lines longer than this are passed over: no key begins on them that a person could look up."""
+_TOML = re.compile(
+    r'''"""(?:\\.|[^\\])*?"""|'{3}.*?'{3}|"(?:\\.|[^"\\\n])*"|'[^'\n]*'|#[^\n]*|[\[\]{},=\n]|[^\s\[\]{},=#"']+''',
+    re.DOTALL,
+)
+"""Strings, comments, marks and bare words of a TOML text."""
 
 
 def toml_lines(text: str) -> dict[str, int]:
-    """Line (from 1) of each key of a TOML text by its dotted path; keys of inline tables share a line.
+    """Line (from 1) of each key of a valid TOML text by its dotted path.
 
-    Tables of a list, ``[[cluster.pool]]``, stand under their number from 0.
+    What stands in a list, a table ``[[cluster.pool]]`` too, has its number from 0.
 
-    >>> toml_lines('a = 1\\n[cluster]\\nnodes = 4')
-    {'a': 1, 'cluster': 2, 'cluster.nodes': 3}
+    >>> toml_lines('a = 1\\n[cluster]\\nnodes = [4,\\n8]')
+    {'a': 1, 'cluster': 2, 'cluster.nodes': 3, 'cluster.nodes.0': 3, 'cluster.nodes.1': 4}
     """
-    found: dict[str, int] = {}
-    table, entries = "", dict[str, int]()
-    for number, line in enumerate(text.split("\n"), 1):
-        if len(line) > LONGEST_LINE:
-            continue
-        header = _HEADER.fullmatch(line)
-        key = None if header else _KEY.match(line)
-        if header:
-            table = _plain(header[2])
-            found.setdefault(table, number)
-            if header[1] == "[[":
-                entries[table] = entries.get(table, -1) + 1
-                table = f"{table}.{entries[table]}"
-                found[table] = number
-        elif key:
-            name = _plain(key[1])
-            found.setdefault(f"{table}.{name}" if table else name, number)
-    return found
+    reader = _TomlLines()
+    line = 1
+    for match in _TOML.finditer(text):
+        token = match[0]
+        if token[0] != "#":
+            reader.take(token, line)
+        line += token.count("\n")
+    return reader.found
+
+
+class _TomlLines:
+    """Reads the tokens of a TOML text: `key` is what may become a key, `open` what is not closed yet."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, int] = {}
+        self.table = ""
+        self.key: list[str] = []
+        self.key_line = 1
+        self.open: list[_Open] = []
+        self.entries: dict[str, int] = {}
+        self.valued = False
+        self.open_at = ""
+
+    def take(self, token: str, line: int) -> None:
+        """The next token, on `line`."""
+        inside = self.open[-1] if self.open else None
+        if token == "\n":
+            if inside is None:
+                self.key, self.valued = [], False
+        elif token == "=" and not (inside and inside.is_list):
+            self._named(inside)
+        elif token in ("[", "{") and (self.valued or inside):
+            path = self._begun(inside, line)
+            self.open.append(_Open(path, token == "[", "0" if token == "[" else ""))
+        elif token in ("]", "}") and inside:
+            self.open.pop()
+        elif token == "]":
+            self._header()
+        elif token == "," and inside:
+            inside.last = str(int(inside.last) + 1) if inside.is_list else ""
+            self.key = []
+        elif inside and inside.is_list:
+            self._begun(inside, line)
+        elif not self.valued or (inside and not inside.last):
+            self.key_line = self.key_line if self.key else line
+            self.key.append(token)
+
+    def _named(self, inside: _Open | None) -> None:
+        """The key before an equals sign."""
+        name = _plain("".join(self.key))
+        self.key = []
+        if inside:
+            inside.last = name
+            self.found.setdefault(inside.path, self.key_line)
+        else:
+            self.valued, self.open_at = True, f"{self.table}.{name}" if self.table else name
+            self.found.setdefault(self.open_at, self.key_line)
+
+    def _begun(self, inside: _Open | None, line: int) -> str:
+        """The path of a value that begins here; those of lists are noted."""
+        if inside is None:
+            return self.open_at
+        if inside.is_list:
+            self.found.setdefault(inside.path, line)
+        return inside.path
+
+    def _header(self) -> None:
+        """A table, or the next one of a list of tables, at the first of its closing brackets."""
+        words = "".join(self.key)
+        self.key = []
+        if not words.strip("["):
+            return
+        self.table = _plain(words.lstrip("["))
+        self.found.setdefault(self.table, self.key_line)
+        if words.startswith("[["):
+            self.entries[self.table] = self.entries.get(self.table, -1) + 1
+            self.table = f"{self.table}.{self.entries[self.table]}"
+            self.found[self.table] = self.key_line
 
 
 def _plain(dotted: str) -> str:

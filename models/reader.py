@@ -115,10 +115,10 @@ _NAMES = ("model_type", "architectures")
 
 
 def _refuse_unsized(file: ConfigFile, inner: ConfigFile, part: Part, name: str) -> None:
-    """Refuses a language model of which no size is told: its class would make one, but nobody's."""
-    sizes = families().family(part.family).dimensions
-    if name == "text" and not any(inner.first(sizes[size].keys) for size in ("hidden_size", "layers")):
-        raise file.error(part.key, "tells neither width nor layers of the language model", code="missing")
+    """Refuses a language model of which nothing is told: its class would make one, but nobody's."""
+    spellings = families().family(part.family).dimensions.values()
+    if name == "text" and not any(inner.first(spelling.keys) for spelling in spellings):
+        raise file.error(part.key, "tells no dimension of the language model", code="missing")
 
 
 def _part(file: ConfigFile, part: Part, name: str, outer: Family) -> Facts:

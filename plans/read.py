@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from ..inputs import InputError, nearest
+from ..inputs import InputError, nearest, shorten
 from ..inputs.files import parse_json
 from ..inputs.kinds import path_of, refuse_no_list, refuse_no_mapping
 from ..inputs.origin import as_input_error, origin_of, placed
@@ -169,6 +169,8 @@ def over(raw: Raw, values: Sequence[tuple[str, Any, str]]) -> None:
             raw.tree.setdefault(table, {})[key] = value
         else:
             raw.tree[field] = value
+        for inner in [name for name in raw.origins if name.startswith(f"{field}.")]:
+            del raw.origins[inner]
         raw.origins[field] = origin
 
 
@@ -191,14 +193,26 @@ def _built(raw: Raw, folder: Path | None) -> Request:
             origins=_kept(raw),
         )
     except ValidationError as error:
-        raise as_input_error(error, origins, of=Request) from None
+        raise _in_list(as_input_error(error, origins, of=Request), raw) from None
     except InputError as error:
-        raise placed(error, origins) from None
+        raise _in_list(placed(error, origins), raw) from None
+
+
+def _in_list(error: InputError, raw: Raw) -> InputError:
+    """`error` with the line of the one value of a list that is at fault, where the list has several lines."""
+    held: Any = raw.tree
+    for word in error.field.split("."):
+        held = held.get(word) if isinstance(held, dict) else None
+    values = held if isinstance(held, list) else []
+    at = next((number for number, value in enumerate(values) if shorten(value) == error.value), None)
+    origin = raw.origins.get(f"{error.field}.{at}", error.origin)
+    return InputError(error.field, error.value, origin, error.reason, legal=error.legal, code=error.code)
 
 
 def _kept(raw: Raw) -> dict[str, str]:
-    """Origin of each field that was given; tables have none of their own."""
+    """Origin of each field that was given, and of each rule; tables have none of their own."""
     given = [f"{table}.{key}" for table in TABLES for key in raw.tree.get(table, {})]
+    given += [field for field in raw.origins if field.startswith("choose.rules.")]
     kept = {field: origin_of(raw.origins, field) for field in ["model", *sorted(given)]}
     if "cluster.name" in kept:
         kept["cluster.preset"] = kept["cluster.name"]

@@ -65,8 +65,9 @@ class Search:
         deadline = self.request.limits.max_step_seconds
         if deadline is not None:
             self.limit_ns = int(deadline * 1e9)
-        origin = self.request.origin("choose.rules")
-        self.rules = [Rule(text, origin) for text in self.request.choose.rules]
+        origin = self.request.origin
+        rules = enumerate(self.request.choose.rules)
+        self.rules = [Rule(text, origin(f"choose.rules.{number}")) for number, text in rules]
         self.keeps_tables = not self.narrowed
         self.ending = Closing(self.request, self.rules, self.tally, self.limit_ns, self.time_limit)
 

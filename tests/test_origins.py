@@ -253,3 +253,35 @@ def test_a_value_of_a_case_is_told_with_its_line(
 
     assert main(["compare", "job.toml"]) == 2
     assert f"error: {told}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("told", "values"),
+    [
+        ("training.frozen = atention (from job.toml:9): ", ("atention", "2", "data_parallel > 0")),
+        ("choose.tensor_parallel = 0 (from job.toml:12): ", ("head", "0", "data_parallel > 0")),
+        ("choose.tensor_parallel = x (from job.toml:12): ", ("head", '"x"', "data_parallel > 0")),
+        ("choose.rules = data_paralel > 0 (from job.toml:16): ", ("head", "2", "data_paralel > 0")),
+    ],
+)
+def test_a_value_in_a_list_is_told_with_its_own_line(
+    told: str,
+    values: tuple[str, str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Not with that of the key; a setting over the file is told as the setting."""
+    monkeypatch.chdir(tmp_path)
+    frozen, degree, rule = values
+    job = JOB.format(cluster='preset = "dgx-h100"').rstrip()
+    job += f'\nfrozen = ["attention",\n  # the head too\n  "{frozen}"]\n'
+    job += f"[choose]\ntensor_parallel = [\n  1, {degree}]\n"
+    job += f'rules = [\n  "tensor_parallel < 16",\n\n  "{rule}",\n]\n'
+    Path("job.toml").write_text(job, encoding="utf-8")
+
+    assert main(["plan", "job.toml"]) == 2
+    assert f"error: {told}" in capsys.readouterr().err
+    assert main(["plan", "job.toml", "--set", "tensor_parallel=[1, 0]"]) == 2
+    error = capsys.readouterr().err
+    assert "tensor_parallel = 0 (from --set tensor_parallel=[1, 0]): " in error or "frozen" in error

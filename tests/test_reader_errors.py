@@ -310,8 +310,8 @@ def test_a_broken_nested_object_is_refused_though_nothing_of_it_is_read(
     assert (caught.value.field, caught.value.reason) == (field, reason)
 
 
-@pytest.mark.parametrize("value", [None, {}, {"vocab_size": 1000}])
-def test_a_language_model_without_a_size_is_refused(value: object) -> None:
+@pytest.mark.parametrize("value", [None, {}, {"torch_dtype": "bfloat16"}])
+def test_a_language_model_of_which_nothing_is_told_is_refused(value: object) -> None:
     """The class would build one of its own defaults, which is nobody's model."""
     whole = json.loads((CONFIGS / "gemma3_27b.json").read_text(encoding="utf-8"))
     with pytest.raises(InputError) as caught:

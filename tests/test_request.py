@@ -356,7 +356,8 @@ def test_lines_of_keys_are_found() -> None:
     """Tables, dotted and quoted keys, comments and nested objects: each key has its line."""
     toml = "# a\nmodel = 1 # nodes = 3\n[ cluster ] # c\n'nodes' = 2\na.b = [\n 1,\n]\n[choose]\n\"x\" = 1"
     assert toml_lines(toml) == {
-        "model": 2, "cluster": 3, "cluster.nodes": 4, "cluster.a.b": 5, "choose": 8, "choose.x": 9,
+        "model": 2, "cluster": 3, "cluster.nodes": 4, "cluster.a.b": 5, "cluster.a.b.0": 6,
+        "choose": 8, "choose.x": 9,
     }  # fmt: skip
     text = '{\n"a": {"b": [1, {"c": 2}],\n"d": "x: {"},\n"e\\u0041": 3}'
     assert json_lines(text) == {"a": 2, "a.b": 2, "a.d": 3, "eA": 4, "a.b.1": 2, "a.b.1.c": 2}
