@@ -7,6 +7,7 @@ cannot rest on how this ledger happens to be.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from random import Random
 from typing import NamedTuple
 
@@ -156,7 +157,7 @@ def row_of(kind: Shape, data: int) -> Row:
 
 def terms(part: Affine, per: Per) -> list[Term]:
     """A sum as one term of the ledger."""
-    return [Term("invented", per, NOTE, {name: np.array([value]) for name, value in part._asdict().items()})]
+    return [Term("invented", per, NOTE, {name: np.array([value]) for name, value in asdict(part).items()})]
 
 
 def lacking_shape(rng: Random) -> Shape:

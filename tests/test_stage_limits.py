@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from oracle.brute import brute, faults
+from oracle.brute import brutes, faults
 from oracle.requests import request
 
 from shardwise.costs import Ledger
@@ -65,8 +65,9 @@ def test_the_search_equals_an_exhaustive_one(what: str) -> None:
         ledger = best_of(asked)
         if ledger is None:
             continue
-        for one in tightened(asked, ledger, what):
-            outcome, answer = Search(one).run(), brute(one)
+        limits = tightened(asked, ledger, what)
+        for one, answer in zip(limits, brutes(limits), strict=True):
+            outcome = Search(one).run()
             found = outcome.best
             assert (found.step_ns if found else None) == answer.step_ns, (seed, one.limits)
             assert outcome.proved and outcome.tally.rows - outcome.tally.rule == len(answer.rows)

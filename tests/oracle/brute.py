@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shardwise.models import Strategy
@@ -50,21 +51,39 @@ class Answer:
 
 def brute(request: Request) -> Answer:
     """Every row, every layout; nothing is skipped."""
-    rows = list(every_row(request))
+    return brutes([request])[0]
+
+
+def brutes(requests: Sequence[Request]) -> list[Answer]:
+    """`brute` of requests that differ in how tight their limits are, which neither rows nor costs know.
+
+    Each layout is weighed once and held against the limits of all.
+    """
+    if not requests:
+        return []
+    first, *_ = requests
+    rows, stack, words = list(every_row(first)), stack_of(first), recompute_words(first)
     if not rows:
-        return Answer(())
-    costs = costs_of(request, rows)
-    return Answer(tuple(_least(request, Evaluator(request, *pair)) for pair in zip(rows, costs, strict=True)))
+        return [Answer(()) for _ in requests]
+    found = []
+    for row, costs in zip(rows, costs_of(first, rows), strict=True):
+        evaluator = Evaluator(first, row, costs)
+        others = [evaluator.under(request) for request in requests[1:]]
+        found.append(_least([evaluator, *others], list(layouts(row, stack, words))))
+    return [Answer(each) for each in zip(*found, strict=True)]
 
 
-def _least(request: Request, evaluator: Evaluator) -> Least:
-    row, best, chosen, tried = evaluator.row, None, None, 0
-    for layout in layouts(row, stack_of(request), recompute_words(request)):
-        tried += 1
-        step = evaluator.step_ns(layout)
-        if step is not None and (best is None or step < best):
-            best, chosen = step, layout
-    return Least(row, best, chosen, tried)
+def _least(evaluators: Sequence[Evaluator], every: Sequence[Layout]) -> list[Least]:
+    """The least step of one row under the limits of each evaluator, the first of equals."""
+    found = []
+    for evaluator in evaluators:
+        best, chosen = None, None
+        for layout in every:
+            step = evaluator.step_ns(layout)
+            if step is not None and (best is None or step < best):
+                best, chosen = step, layout
+        found.append(Least(evaluator.row, best, chosen, len(every)))
+    return found
 
 
 def faults(request: Request, strategy: Strategy, step_ns: int) -> list[str]:
@@ -73,9 +92,9 @@ def faults(request: Request, strategy: Strategy, step_ns: int) -> list[str]:
     The row is priced alone here, not among others.
     """
     row, layout = row_of(strategy), layout_of(strategy, stack_of(request))
-    if row not in set(every_row(request)):
+    if row not in every_row(request):
         return [f"{row} is not allowed"]
-    if layout is None or layout not in set(layouts(row, stack_of(request), recompute_words(request))):
+    if layout is None or layout not in layouts(row, stack_of(request), recompute_words(request)):
         return [f"{strategy.stages} cannot be expressed"]
     (costs,) = costs_of(request, [row])
     found = Evaluator(request, row, costs).step_ns(layout)

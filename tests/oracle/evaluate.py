@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain
 from operator import mul
@@ -81,6 +81,11 @@ class Evaluator:
         self.card_kib, self.host_kib = card_kib(self.request), host_kib(self.request)
         self.deadline_ns = deadline_ns(self.request)
         self.passes = row.gradient_accumulation_steps * row.virtual_pipeline
+        self.work = replace(self.costs.chunk, first=0, last=0)
+
+    def under(self, request: Request) -> Evaluator:
+        """The same row under other limits: what its stages weigh is shared."""
+        return Evaluator(request, self.row, self.costs, self.known, self.peaks)
 
     def step_ns(self, layout: Layout) -> int | None:
         """The step of a layout, None where it breaks a limit."""
@@ -150,8 +155,7 @@ class Evaluator:
     def _weighed(self, stage: int, held: Held) -> Weight:
         costs, v = self.costs, self.row.virtual_pipeline
         whole, chunks = self._counted(held)
-        work = costs.chunk._replace(first=0, last=0)
-        each = [self._add(work, stage, chunk) for chunk in chunks]
+        each = [self._add(self.work, stage, chunk) for chunk in chunks]
         longest, busy, link = max(each), max(each), 0
         for chunk, spread, alone in self._outer(stage):
             busy += max(spread - (longest - each[chunk]) // v, 0)
@@ -183,6 +187,5 @@ class Evaluator:
         total = part.fixed
         total += part.first if stage == 0 else 0
         total += part.last if stage == self.row.pipeline_parallel - 1 else 0
-        each = chain(part.layer, part.full, part.selective, part.offloaded)
-        layers: int = sum(map(mul, each, counts))
+        layers: int = sum(map(mul, part.by_kind, counts))
         return total + layers

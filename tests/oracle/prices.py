@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from shardwise.costs.book import Book
@@ -18,7 +20,8 @@ ENDS = ("fixed", "first", "last")
 BY_KIND = ("layer", "full", "selective", "offloaded")
 
 
-class Affine(NamedTuple):
+@dataclass(frozen=True)
+class Affine:
     """A sum of terms: on every stage, on the first, on the last; and a count of layers, by kind."""
 
     fixed: int
@@ -28,6 +31,11 @@ class Affine(NamedTuple):
     full: tuple[int, ...]
     selective: tuple[int, ...]
     offloaded: tuple[int, ...]
+
+    @cached_property
+    def by_kind(self) -> tuple[int, ...]:
+        """What layers weigh, in the order of `evaluate.Counts`."""
+        return (*self.layer, *self.full, *self.selective, *self.offloaded)
 
 
 class Moment(NamedTuple):
