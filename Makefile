@@ -7,19 +7,23 @@ WHEEL := .venv-wheel
 MEGATRON := 0.19.0
 # A file at a time: its tests share what they solved.
 WORKERS := -n auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
-# Each starts ranks of its own; a file's tests share what its ranks found.
-RANKS := -n auto --maxprocesses 4 --dist loadfile
+# Files that start ranks of their own are groups, whose tests share what these found; other tests go one by one.
+RANKS := -n auto --maxprocesses 4 --dist loadgroup
+INSTALL := -m pip install --quiet
+# What is imported is compiled then: most modules of the clients never are.
+LARGE := $(INSTALL) --no-compile
 
 .PHONY: demo test check test-clients test-e2e slurm wheel-test clean
 
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/python -m pip install --quiet --editable .
+	$(VENV)/bin/python $(INSTALL) --editable .
 	touch $@
 
-$(VENV)/dev: $(VENV)/installed
-	$(VENV)/bin/python -m pip install --quiet --editable '.[dev]'
-	touch $@
+$(VENV)/dev: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/python $(INSTALL) --editable '.[dev]'
+	touch $(VENV)/installed $@
 
 demo: $(VENV)/installed
 	$(VENV)/bin/shardwise plan llama-3.1-8b --cluster dgx-h100 --nodes 2 --global-batch-size 128 \
@@ -43,13 +47,13 @@ wheel-test: $(VENV)/dev
 	rm -rf build dist $(WHEEL)
 	$(VENV)/bin/python -m build --outdir dist . >/dev/null
 	$(PYTHON) -m venv $(WHEEL)
-	$(WHEEL)/bin/python -m pip install --quiet dist/*.whl
+	$(WHEEL)/bin/python $(INSTALL) dist/*.whl
 	sh scripts/test_wheel.sh $(CURDIR)/$(WHEEL)
 
 $(CLIENTS)/installed: pyproject.toml
 	$(PYTHON) -m venv $(CLIENTS)
-	$(CLIENTS)/bin/python -m pip install --quiet torch==2.13.0
-	DS_BUILD_OPS=0 $(CLIENTS)/bin/python -m pip install --quiet --editable '.[clients]'
+	$(CLIENTS)/bin/python $(LARGE) torch==2.13.0
+	DS_BUILD_OPS=0 $(CLIENTS)/bin/python $(LARGE) --editable '.[clients]'
 	touch $@
 
 # By hand, with -m 'clients and slow': DeepSpeed's own Lion, which is compiled for minutes.
@@ -60,8 +64,8 @@ test-clients: $(CLIENTS)/installed
 # an older Python: it is unpacked. A MEGATRON_LM of your own names a checkout instead.
 $(E2E)/installed: pyproject.toml
 	$(PYTHON) -m venv $(E2E)
-	$(E2E)/bin/python -m pip install --quiet torch==2.13.0
-	$(E2E)/bin/python -m pip install --quiet --editable '.[e2e]'
+	$(E2E)/bin/python $(LARGE) torch==2.13.0
+	$(E2E)/bin/python $(LARGE) --editable '.[e2e]'
 	touch $@
 
 $(E2E)/megatron-lm: $(E2E)/installed

@@ -47,7 +47,7 @@ PIECES = [
     "0",
     "9" * 400,
 ]
-FUZZED = int(os.environ.get("TOPOLOGY_FUZZ", "1500"))
+FUZZED = int(os.environ.get("TOPOLOGY_FUZZ", "600"))
 """Texts of one run of the tests; ``TOPOLOGY_FUZZ=100000 pytest tests/test_topology_fuzz.py`` is the whole."""
 
 

@@ -135,13 +135,17 @@ def config_of(config: dict[str, Any]) -> Any:
 
 
 def built(config: dict[str, Any]) -> Any:
-    """The model on the meta device, shapes alone; the class that the config names, else the usual one."""
+    """The model on the meta device, shapes alone, nothing drawn into them.
+
+    Of the class that the config names, else the usual one.
+    """
     import torch
     import transformers
+    from transformers.initialization import no_init_weights
 
     real = config_of(config)
     named = (config.get("architectures") or [""])[0]
-    with torch.device("meta"):
+    with torch.device("meta"), no_init_weights():
         if hasattr(transformers, named):
             model = getattr(transformers, named)._from_config(real)
         else:
