@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from typing import Any
 
 from ..inputs import Frozen, shorten
 from ..models.recipe import losses
@@ -123,7 +124,14 @@ class Software(Frozen):
 @cache
 def rules() -> tuple[Rule, ...]:
     """All rules, in order."""
-    return tuple(Rule.model_validate(entry) for entry in facts("frameworks")["rules"])
+    told = facts("frameworks")
+    return tuple(Rule.model_validate(_spelled(entry, told["words"])) for entry in told["rules"])
+
+
+def _spelled(entry: dict[str, Any], words: dict[str, list[str]]) -> dict[str, Any]:
+    """An entry with the words of its framework in place of the name of a list that rules share."""
+    framework = entry.get("framework")
+    return {**entry, "framework": words[framework]} if isinstance(framework, str) else entry
 
 
 def software_of(record: Record) -> Software:

@@ -20,6 +20,7 @@ from shardwise.models import count
 from shardwise.models.recipe import losses
 from shardwise.models.stack import stack, stack_names
 from shardwise.runs.choices import choices_of
+from shardwise.runs.facts import facts
 from shardwise.runs.links import network_of
 from shardwise.runs.machines import cluster_of
 from shardwise.runs.record import COLUMNS, Record, read_records
@@ -184,6 +185,18 @@ def test_every_framework_finds_a_rule_and_known_words() -> None:
     assert unknown.rule == rules()[-1].name == "any"
     for rule in rules():
         assert set(rule.stacks) & set(stack_names()) and set(rule.losses) & set(losses())
+
+
+def test_words_that_rules_share_stand_once() -> None:
+    """Longer lists of a framework's words have a name where several rules want them, and each is of use."""
+    told = facts("frameworks")
+    named = [entry["framework"] for entry in told["rules"] if isinstance(entry.get("framework"), str)]
+    spelled = [words for rule in told["rules"] if isinstance(words := rule.get("framework"), list)]
+    longer = [*map(tuple, told["words"].values()), *(tuple(words) for words in spelled if len(words) > 3)]
+
+    assert set(named) == set(told["words"]) and min(map(named.count, named)) > 1
+    assert len(longer) == len(set(longer))
+    assert all(isinstance(rule.framework, tuple) for rule in rules())
 
 
 @pytest.mark.parametrize(
