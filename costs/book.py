@@ -116,7 +116,7 @@ class Book:
                 ),
             ),
             Term("recompute", "chunk", _AGAIN, ns(full=work.full, selective=work.selective)),
-            tensor_term(layout),
+            tensor_term(layout, work),
             context_term(layout, work.attention),
             expert_term(layout, work),
         ]
@@ -154,7 +154,7 @@ class Book:
             layer=work.forward, first=share * embedding_seconds(layout), last=share * head_seconds(layout)
         )
         talked = [
-            units_term(layout, work), waits_term(layout), tensor_term(layout),
+            units_term(layout, work), waits_term(layout), tensor_term(layout, work),
             context_term(layout, work.attention), expert_term(layout, work), pipeline_term(layout),
             sharded_term(layout, work),
         ]  # fmt: skip

@@ -6,14 +6,15 @@ import numpy as np
 
 from ..models.overlap import user_buffered
 from .collectives import point_to_point, seconds
-from .columns import Floats
+from .columns import Bools, Floats
 from .dispatch import exchange_seconds, gather_seconds, hidden_bytes, slower_away
 from .experts import has_experts
+from .group import Group
 from .kernels import LayerSeconds
 from .law import law
 from .layout import Layout
 from .once import once
-from .overlap import beside
+from .overlap import beside, shown
 from .run_again import exchange_again, pairs_again
 from .schedule import pairs_passes
 from .stacks import exposed, stack_constant, stack_has
@@ -26,8 +27,9 @@ from .traffic import (
 )
 
 _TENSOR = Note(
-    "X (pairs (AG + RS) fwd and bwd), half again under full recompute; X of runs with or without overlap",
-    "measured curves",
+    "X (pairs (AG + RS) fwd and bwd), the fwd again under full recompute; RS of the bwd beside gradients of "
+    "weights; X of runs with or without overlap",
+    "measured curves; Megatron-LM, layers.py: LinearWithGradAccumulationAndAsyncCommunication",
     "M",
     "s",
 )
@@ -57,23 +59,48 @@ def _kinds(columns: list[Floats]) -> Floats:
     return np.stack(columns, axis=1)
 
 
-def tensor_term(layout: Layout) -> Term:
-    """Tensor-parallel collectives of a layer, of the embedding (first) and of the head (last)."""
+def tensor_term(layout: Layout, work: LayerSeconds) -> Term:
+    """Tensor-parallel collectives of a layer, of the embedding (first) and of the head (last).
+
+    Under stacks that reduce beside gradients of weights, what the backward sums shows as any communication
+    beside those products does.
+    """
     group, states = layout.tensor_group, hidden_bytes(layout)
     scatter, whole = (seconds(layout, kind, states, group) for kind in ("reduce_scatter", "all_reduce"))
     share = _tensor_share(layout) * slower_away(layout, group)
     split = layout.strategies.sequence_parallel > 0
     narrow = seconds(layout, "all_gather", layer_gather_bytes(layout), group)
-    inner, end = (
-        share * np.where(split, gather + scatter, whole) for gather in (narrow, _hidden_gather(layout))
+    gathered, end = (share * np.where(split, gather, 0.0) for gather in (narrow, _hidden_gather(layout)))
+    summed = share * np.where(split, scatter, whole)
+    pairs = _kinds([tensor_pairs(layout, block) for block in layout.blocks])
+    forward = pairs * (gathered + summed)[:, None]
+    backward = pairs * gathered[:, None] + _sums_shown(layout, pairs * summed[:, None], work)
+    repeated = zip(layout.blocks, pairs.T, strict=True)
+    part = _kinds([pairs_again(layout, block, each) * (gathered + summed) for block, each in repeated])
+    pieces = ns(
+        layer=forward + backward,
+        full=forward * layout.run_again,
+        selective=part,
+        first=end + summed,
+        last=end + summed,
     )
-    pairs = [tensor_pairs(layout, block) for block in layout.blocks]
-    layer = _kinds([2.0 * each * inner for each in pairs])
-    repeated = zip(layout.blocks, pairs, strict=True)
-    part = _kinds([pairs_again(layout, block, each) * inner for block, each in repeated])
-    whole_again = layer / 2.0 * layout.run_again
-    pieces = ns(layer=layer, full=whole_again, selective=part, first=end, last=end)
     return Term("tensor_comm", "chunk", _TENSOR, pieces)
+
+
+def _sums_shown(layout: Layout, sums: Floats, work: LayerSeconds) -> Floats:
+    """What shows of sums of the gradients of products' inputs, which follow them one by one, (n, kinds).
+
+    The share of stacks whose runs overlapped all that tensor ranks send tells of these sums too.
+    """
+    hidden = stack_has(layout, "sums_beside_weights", True) & ~_overlapped(layout)
+    return shown(work.column, sums, hidden) if hidden.any() else sums
+
+
+def _overlapped(layout: Layout) -> Bools:
+    """Rows whose share of what tensor ranks send is that of runs with `overlap_tensor_parallel`."""
+    if user_buffered(layout.transformer):
+        return layout.strategies.overlaps("tensor_parallel")
+    return stack_has(layout, "tensor_overlapped", True)
 
 
 def _tensor_share(layout: Layout) -> Floats:
@@ -109,8 +136,8 @@ def _exchange_shown(layout: Layout, work: LayerSeconds) -> Floats:
     whole = exchange_seconds(layout)
     hidden = stack_has(layout, "exchange_overlapped", True)[:, None]
     beside_work = beside(work.forward + work.backward, whole)
-    shown: Floats = np.where(hidden, beside_work, law("expert_exposed") * whole) + gather_seconds(layout)
-    return shown
+    found: Floats = np.where(hidden, beside_work, law("expert_exposed") * whole) + gather_seconds(layout)
+    return found
 
 
 def paired_term(layout: Layout, work: LayerSeconds) -> Term:
@@ -123,24 +150,27 @@ def paired_term(layout: Layout, work: LayerSeconds) -> Term:
     if not (paired.any() and has_experts(layout)):
         return Term("expert_comm", "chunk", _PAIRED, {})
     usual = _exchange_shown(layout, work)
-    shown = beside(work.forward + work.backward, exchange_seconds(layout)) + gather_seconds(layout)
-    hidden = np.where(paired[:, None], np.minimum(shown - usual, 0.0), 0.0)
+    beside_work = beside(work.forward + work.backward, exchange_seconds(layout)) + gather_seconds(layout)
+    hidden = np.where(paired[:, None], np.minimum(beside_work - usual, 0.0), 0.0)
     return Term("expert_comm", "chunk", _PAIRED, ns(layer=hidden))
 
 
 def pipeline_term(layout: Layout) -> Term:
-    """Activations and their gradients over a boundary, each chunk.
+    """Activations and their gradients over both boundaries of a stage, each chunk.
 
     Each rank of a tensor group hands its share on; without sequence parallel the next stage gathers it.
-    A stack may send beside its work.
+    Of an island's stages those at its ends have one boundary that leaves it. A stack may send beside its
+    work.
     """
     s = layout.strategies
     if not (s.pipeline_parallel > 1).any():
         return Term("pipeline_comm", "chunk", _PIPE, {})
-    one = point_to_point(layout, boundary_bytes(layout), layout.pipe_group)
+    far = layout.pipe_group
+    near = Group(far.size, far.per_island, np.where(far.per_island > 1, 0, far.level))
+    both = sum(point_to_point(layout, boundary_bytes(layout), group) for group in (far, near))
     split = (s.sequence_parallel > 0) | (s.pipeline_parallel == 1)
-    one = one + np.where(split, 0.0, _hidden_gather(layout))
-    pieces = ns(fixed=2.0 * stack_constant(layout, "pipeline_exposed") * one)
+    both = both + np.where(split, 0.0, 2.0 * _hidden_gather(layout))
+    pieces = ns(fixed=stack_constant(layout, "pipeline_exposed") * both)
     return Term("pipeline_comm", "chunk", _PIPE, pieces)
 
 

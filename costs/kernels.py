@@ -66,7 +66,8 @@ class LayerSeconds(NamedTuple):
     """Seconds of one layer for one micro-batch, (n, kinds), or (n,) of one kind, without communication.
 
     `selective` and `full` are what the backward repeats under each kind of recompute, `weight` what of it
-    are gradients of weights. `host` is what the host takes for the forward, which `forward` has met.
+    are gradients of weights, and `column` those of matrices that tensor parallel cuts by column. `host` is
+    what the host takes for the forward, which `forward` has met.
     """
 
     forward: Floats
@@ -75,6 +76,7 @@ class LayerSeconds(NamedTuple):
     full: Floats
     attention: Floats
     weight: Floats
+    column: Floats
     host: Floats
 
     def take(self, rows: Ints) -> LayerSeconds:
@@ -123,9 +125,22 @@ def _one_kind(layout: Layout, block: Block, shares: Shares, unpacked: Floats) ->
         full=forward,
         attention=core,
         weight=weight,
+        column=_column_seconds(layout, block, shares) * gemm,
         host=floor,
     )
     return _predicting(layout, found) if block.joins else found
+
+
+def _column_seconds(layout: Layout, block: Block, shares: Shares) -> Floats:
+    """Seconds of the gradients of weights that tensor parallel cuts by column; routed experts have none."""
+    forward, hidden = block.feed_forward, layout.transformer.hidden_size
+    attended = [product for mixer in block.mixers for product in mixer_products(mixer, hidden)]
+    width = forward.shared_width if forward.experts else forward.width
+    fed = dense_products(width, hidden, forward.matrices) if width else []
+    parts = (attended, shares.attention), (fed, shares.experts if forward.experts else shares.dense)
+    columns = (([one for one in products if one.cut == "column"], share) for products, share in parts)
+    found: Floats = np.sum([passes_of(layout, *part).weight for part in columns], axis=0)
+    return found
 
 
 def _predicting(layout: Layout, block: LayerSeconds) -> LayerSeconds:

@@ -8,16 +8,24 @@ from .layout import Layout
 from .stacks import stack_constant
 from .terms import Note, Term, ns
 
-_WAITS = Note("host_wait_seconds a layer and micro-batch", "bloom_prequel rows", "M", "s")
+_WAITS = Note(
+    "host_wait_seconds a layer and micro-batch; exchange_wait_seconds a chunk and micro-batch",
+    "bloom_prequel rows; Megatron-LM, p2p_communication.py: torch.cuda.synchronize",
+    "M",
+    "s",
+)
 
 
 def waits_term(layout: Layout) -> Term:
-    """What a layer of a micro-batch waits for the host under stacks that stop for it, forward and backward.
+    """What layers and chunks of a micro-batch wait for the host under stacks that stop for it, both passes.
 
     It is added where launches ahead of the device are not: runs of Megatron-DeepSpeed lose the same seconds
-    at every micro-batch whether their layers are long or short, so fewer and larger ones are faster.
+    at every micro-batch whether their layers are long or short, so fewer and larger ones are faster. Where
+    the host waits for each exchange between stages, the device does for what comes after it.
     """
-    each = stack_constant(layout, "host_wait_seconds")
-    if not each.any():
+    each, exchange = (stack_constant(layout, f"{what}_wait_seconds") for what in ("host", "exchange"))
+    exchange = np.where(layout.strategies.pipeline_parallel > 1, exchange, 0.0)
+    if not (each.any() or exchange.any()):
         return Term("host_overhead", "chunk", _WAITS, {})
-    return Term("host_overhead", "chunk", _WAITS, ns(layer=np.tile(each[:, None], len(layout.blocks))))
+    layer = np.tile(each[:, None], len(layout.blocks))
+    return Term("host_overhead", "chunk", _WAITS, ns(layer=layer, fixed=exchange))

@@ -36,6 +36,8 @@ class Stack(Listed):
     """Whether `tensor_exposed` is what shows with `overlap_tensor_parallel`: its runs had it on."""
     tensor_otherwise: str | None = None
     """The stack whose `tensor_exposed` tells what shows with that switched the other way."""
+    sums_beside_weights: bool = False
+    """Whether tensor ranks sum the gradient of a product's input beside the product for its weight's own."""
     data_overlapped: bool = False
     """Whether `data_exposed` is what shows of gradients reduced beside the backward pass: its runs did so."""
     data_otherwise: str | None = None
@@ -43,6 +45,9 @@ class Stack(Listed):
     has no such switch, or nothing is known of it."""
     host_wait_seconds: Annotated[float, Field(ge=0)] = 0.0
     """What the device waits for the host in a layer and micro-batch, however much it has to do."""
+    exchange_wait_seconds: Annotated[float, Field(ge=0)] = 0.0
+    """What the device waits for the host in both passes of a chunk where the host waits for each exchange
+    between stages before it launches more: it finds nothing queued."""
     pipeline_exposed: Annotated[float, Field(ge=0)] = 1.0
     """Share of a send between pipeline stages that shows: 1 where it blocks."""
     accumulation_factor: Annotated[float, Field(ge=0)]

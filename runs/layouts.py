@@ -77,6 +77,7 @@ def layouts_of(record: Record, software: Software, transformer: Transformer, clu
         **_offload(record, name, zero),
         **_tensor(record, degrees),
         **_exchange(record, degrees.context),
+        **_overlap(record, name, software.stack),
     }
     found = []
     layers = transformer.layers - transformer.mtp_layers
@@ -167,6 +168,14 @@ def _tensor(record: Record, degrees: _Degrees) -> dict[str, object]:
 def _exchange(record: Record, context: int) -> dict[str, object]:
     kind = exchange_named(record) if context > 1 else None
     return {} if kind is None else {"context_parallel_kind": kind}
+
+
+def _overlap(record: Record, name: BackendName, software: str) -> dict[str, object]:
+    """Gradients are reduced beside the backward where a Megatron row or the runs of its stack say so."""
+    if name != "megatron":
+        return {}
+    said = record.flag("overlap_grad_reduce")
+    return {"overlap_gradient_reduce": stack(software).data_overlapped if said is None else said}
 
 
 def _kernels(record: Record, software: Software) -> list[str]:

@@ -233,7 +233,9 @@ def test_what_nobody_speaks_of_is_no_faster_off() -> None:
 
 def test_the_ladder_has_its_line() -> None:
     """Memory and step of the plan without overlap, before the plan."""
-    asked = request(backend="megatron", tensor_parallel=2, pipeline_parallel=1, zero_stage=1)
+    asked = request(
+        backend="megatron", tensor_parallel=2, pipeline_parallel=1, zero_stage=1, sequence_parallel=True
+    )
     found = plan(asked)
     assert isinstance(found, Plan)
     without, with_tensor, last = ladder(asked, found)[-3:]
@@ -374,12 +376,16 @@ def test_tensor_ranks_overlap_by_themselves_where_the_stacks_runs_did() -> None:
 def test_overlapped_tensor_ranks_show_the_share_of_runs_with_it_and_hold_twelve_buffers(
     precision: str,
 ) -> None:
-    """Eight buffers of T h in the type of the products and four in 16 bits, at every moment."""
+    """Eight buffers of T h in the type of the products and four in 16 bits, at every moment.
+
+    Without it the sums of the backward, a quarter of all, run beside gradients of weights.
+    """
     on, off = (priced(of_tensor(precision=precision, overlap_tensor_parallel=on)) for on in (True, False))
     bridge, old = (stack(name).tensor_exposed for name in ("megatron-bridge-2025", "megatron-2022"))
     tokens, hidden, w = 4096, 4096, 2 if precision == "bf16" else 1
 
-    assert on.terms_ns["tensor_comm"] / off.terms_ns["tensor_comm"] == pytest.approx(bridge / old, rel=1e-3)
+    ratio = on.terms_ns["tensor_comm"] / off.terms_ns["tensor_comm"]
+    assert bridge / old < ratio < bridge / (0.75 * old)
     for moment, terms in on.stages[0].moments_kib.items():
         assert terms.pop("user_buffers") * 1024 == (8 * w + 4 * 2) * tokens * hidden
         assert terms == {k: v for k, v in off.stages[0].moments_kib[moment].items() if k != "user_buffers"}

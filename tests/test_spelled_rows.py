@@ -232,6 +232,18 @@ def test_recipes_of_nvidia_keep_gradients_in_16_bits(
     assert found == {(stack, gradients)}
 
 
+@pytest.mark.parametrize(
+    ("year", "said", "beside"),
+    [("2021", "", False), ("2022", "", False), ("2022", "1", True), ("2025", "", True), ("2025", "0", False)],
+)
+def test_gradients_are_reduced_beside_the_backward_where_row_or_stack_says_so(
+    year: str, said: str, beside: bool
+) -> None:
+    """Megatron-LM's own DDP of 2021 and 2022 reduced after it; torch's, which a row may name, beside it."""
+    job = read_row(row(year=year, overlap_grad_reduce=said, flash_attention="0"))
+    assert {one.strategy.overlap_gradient_reduce for one in job.candidates} == {beside}
+
+
 def test_a_published_shape_brings_the_size_of_its_heads() -> None:
     """Qwen3-32B has heads of 128, which its hidden size over its heads does not give."""
     job = read_row(row(layers="64", hidden="5120", heads="64", ffn_hidden="25600", vocab="151936"))
