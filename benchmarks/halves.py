@@ -17,7 +17,8 @@ import numpy as np
 
 from shardwise.calibration import MeasuredStep, calibrate, steps_of
 from shardwise.calibration.measured import MeasuredSteps
-from shardwise.costs.scatter import step_scatter
+from shardwise.costs import price
+from shardwise.costs.scatter import StepKind, measured_cards, step_kind, step_scatter
 from shardwise.inputs import InputError
 
 from .face import Result, run, table
@@ -52,12 +53,7 @@ def _line(source: str, taught: list[MeasuredStep], others: list[MeasuredStep]) -
         100.0 * float(np.median(np.abs(found - 1.0))) for found in (rows.seconds({}) / rows.measured, ratios)
     )
     reach = log1p(site.interval)
-    published = [
-        step_scatter(
-            any(k.feed_forward.experts for k in step.transformer.kinds), [step.cluster.node.gpu.name]
-        )
-        for step in others
-    ]
+    published = [step_scatter(_kind(step)) for step in others]
     return {
         "source": source,
         "taught": site.runs,
@@ -69,6 +65,11 @@ def _line(source: str, taught: list[MeasuredStep], others: list[MeasuredStep]) -
         "width_before": median(found.width_percent for found in published),
         "width": 100.0 * (exp(reach) - exp(-reach)),
     }
+
+
+def _kind(step: MeasuredStep) -> StepKind:
+    (ledger,) = price(step.transformer, step.training, step.cluster, [step.strategy])
+    return step_kind(ledger.limit_fraction, step.cluster.node.gpu.name in measured_cards())
 
 
 def text(found: Result) -> str:

@@ -2,9 +2,9 @@
 
 A source of the fit is priced with the constants the others give, a source no fit knows with the catalogue's;
 the interval of either is drawn from the others (``data/left_out.json``, ``left_out_scatter.json``). By class
-of run, then by source, worst first: share of rows inside and above, the mean of the sources' shares inside,
-the median width. *measured*: another source of the fit had the row's software on its card. *doubtful*: by
-`benchmarks.fit.trusted`.
+of run and by file, then by source, worst first: share of rows inside and above, the mean of the sources'
+shares inside, the median width. *measured*: another source of the fit had the row's software on its card.
+*doubtful*: by `benchmarks.fit.trusted`.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ def scatter_without(source: str, kind: str) -> Scatter:
 class Judged:
     """A residual, its kind, the interval drawn without its source, and whether that holds it."""
 
+    run: Run
     row: Residual
     kind: str
     inside: bool
@@ -57,17 +58,28 @@ class Judged:
     width_percent: float
 
     @classmethod
-    def of(cls, row: Residual) -> Judged:
-        """By the scatter of the row's kind."""
+    def of(cls, run: Run) -> Judged:
+        """By the scatter of the run's kind."""
+        row = Residual.of(run)
         kind = row.kind(known()["cards"])
         found = scatter_without(row.source, kind)
         ratio = exp(row.log)
-        return cls(row, kind, found.low <= ratio <= found.high, ratio > found.high, found.width_percent)
+        return cls(run, row, kind, found.low <= ratio <= found.high, ratio > found.high, found.width_percent)
+
+    @property
+    def doubt(self) -> str:
+        """Whether a fit would trust the row."""
+        return "as told" if self.row.trusted else "doubtful"
+
+    @property
+    def routed(self) -> bool:
+        """Whether the model has experts."""
+        return any(kind.feed_forward.experts for kind in self.run.job.transformer.kinds)
 
 
 def step_coverage(left_out: Sequence[Run]) -> dict[str, Any]:
     """How often intervals drawn from the other sources hold rows of those, and how wide they are."""
-    return _summary([Judged.of(Residual.of(run)) for run in left_out])
+    return _summary([Judged.of(run) for run in left_out])
 
 
 def _summary(rows: Sequence[Judged]) -> dict[str, Any]:
@@ -95,22 +107,31 @@ def _measured(row: Residual) -> bool:
 
 CLASSES: tuple[Callable[[Judged], str], ...] = (
     lambda one: "all rows",
-    lambda one: "as told" if one.row.trusted else "doubtful",
-    lambda one: one.kind,
+    lambda one: one.doubt,
+    lambda one: f"{one.kind}, {one.doubt}",
+    lambda one: "with experts" if one.routed else "dense",
+    lambda one: "complete" if one.run.job.complete else "with blanks",
     lambda one: "measured" if _measured(one.row) else "not measured",
 )
 
 
 def measure(files: Sequence[str]) -> Result:
     """Coverage by class and by source."""
-    jobs, _ = read_rows(record for file in files for record in read_records(file))
-    timed = [run for run in price_jobs(jobs) if run.measured_seconds]
-    rows = [Judged.of(Residual.of(run)) for run in price_left_out(timed)]
+    by_file = {Path(file).name: _judged(file) for file in files}
+    rows = [one for mine in by_file.values() for one in mine]
     classes = {}
     for named in CLASSES:
         classes.update({name: _summary(mine) for name, mine in sorted(_grouped(rows, named).items())})
+    classes.update({name: _summary(mine) for name, mine in by_file.items() if mine})
     sources = {name: _summary(mine) for name, mine in _grouped(rows, lambda one: one.row.source).items()}
     return {"classes": classes, "sources": sources}
+
+
+def _judged(file: str) -> list[Judged]:
+    jobs, _ = read_rows(read_records(file))
+    return [
+        Judged.of(run) for run in price_left_out([run for run in price_jobs(jobs) if run.measured_seconds])
+    ]
 
 
 KEYS = ("rows", "sources", "inside", "above", "inside_by_source_mean", "median_width_percent")

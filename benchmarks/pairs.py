@@ -1,8 +1,9 @@
 """Is the run predicted to be faster the faster one? ``python -m benchmarks.pairs RUNS.csv...``
 
 What a source does its own way (its network, its clocks, its code) stands in both of two of its runs and
-leaves their ratio, so that a ratio is known better than either step. Pairs of rows of one source and one
-kind, each row priced without its source: *alike* of one software on one card, *apart* where either differs.
+leaves their ratio, so that a ratio is known better than either step. Pairs of rows of one source, each row
+priced without its source: *alike* of one software on one card, *apart* where either differs; of two kinds a
+pair is of the less known.
 `reach` is how far 80 % of ratios lie from predicted ones, drawn as ends of intervals are (`ends`) without the
 pair's own source. A lead, in seconds a token, beyond it settles a pair: of how many, and of how many rightly.
 """
@@ -18,7 +19,7 @@ from statistics import fmean
 from typing import Any
 
 from shardwise.costs.interval import ANY, LEAST_SOURCES
-from shardwise.costs.scatter import PairScatter
+from shardwise.costs.scatter import PairScatter, step_kind
 from shardwise.runs.priced import price_jobs, read_rows
 from shardwise.runs.record import read_records
 
@@ -46,7 +47,7 @@ class Pair:
 
 
 Groups = dict[tuple[str, str], list[Pair]]
-"""Pairs by `ALIKE` or `APART` and by kind of run; those of two kinds are among all alone."""
+"""Pairs by `ALIKE` or `APART` and by kind of run, and all of them."""
 
 
 def pairs_of(rows: Iterable[tuple[Residual, float]]) -> Groups:
@@ -60,8 +61,10 @@ def pairs_of(rows: Iterable[tuple[Residual, float]]) -> Groups:
     for source, mine in sorted(by_source.items()):
         for pair in combinations(mine, 2):
             (one, first), (other, second) = sorted(pair, key=lambda row: row[1])
-            which, kind = ALIKE if one.ran == other.ran else APART, one.kind(cards)
-            for name in (kind, ANY) if kind == other.kind(cards) else (ANY,):
+            which = ALIKE if one.ran == other.ran else APART
+            nearest = min(one.limit_fraction, other.limit_fraction)
+            kind = step_kind(nearest, one.measured(cards) and other.measured(cards))
+            for name in (kind, ANY):
                 found[which, name].append(Pair(source, other.log - one.log, second - first))
     return found
 
@@ -69,7 +72,7 @@ def pairs_of(rows: Iterable[tuple[Residual, float]]) -> Groups:
 def pair_scatters_of(rows: Iterable[Residual]) -> dict[str, dict[str, PairScatter]]:
     """By `ALIKE` or `APART`, then by kind of run; kinds of few sources are left to all.
 
-    >>> rows = [Residual(s, 0.1 * i, False, True, "", "T4") for s in "abcd" for i in range(3)]
+    >>> rows = [Residual(s, 0.1 * i, 0.5, "", "T4") for s in "abcd" for i in range(3)]
     >>> found = pair_scatters_of(rows)["alike"]["any"]
     >>> found.reach, found.rows, found.sources
     (0.2, 12, 4)

@@ -1,9 +1,12 @@
 """How far measured step times lie from predicted ones: by row, by kind of run, and without a source.
 
-A row is *told* where it is priced as it says, with no column filled by a rule and nothing taken in place of
-something else, as every plan is; else it is told *in part*. Its card is new where no other source of the fit
-measured it. Models with experts, most of them told in part, are one kind. `ends` says how an interval is
-drawn; a kind of fewer than `LEAST_SOURCES` has that of all runs.
+A row's kind is what a planner knows before a run: its card is new where no other source of the fit measured
+it; on other cards the step is near what the cards can do at all, or far from it (`shardwise.costs.scatter`).
+`ends` says how an interval is drawn; a kind of fewer than `LEAST_SOURCES` has that of all runs.
+
+Once these two facts are known no other makes kinds whose intervals score better on left-out sources: not how
+many of its settings a row tells, nor experts, adapters, precision, software, how many cards, which links,
+offload or how long a step is; nor do they where each multiplies the scatter instead.
 """
 
 from __future__ import annotations
@@ -17,15 +20,12 @@ from statistics import fmean
 import numpy as np
 
 from shardwise.costs.interval import ANY, LEAST_SOURCES
-from shardwise.costs.scatter import OwnScatter, Scatter, StepKind, drawn
+from shardwise.costs.scatter import OwnScatter, Scatter, StepKind, drawn, step_kind
 from shardwise.runs.priced import Run
 
 from .ends import INSIDE, Pool, alike_of
 from .fit import trusted
 from .left_out import constants_without
-
-FILLED = " blank -> "
-"""Stands in a note of what the row's own recipe says of a column that it left blank."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ class Residual:
 
     source: str
     log: float
-    routed: bool
-    told: bool
+    limit_fraction: float
+    """The physical limit over the predicted step."""
     stack: str
     gpu: str
     trusted: bool = True
@@ -49,8 +49,7 @@ class Residual:
         return cls(
             source=source,
             log=log((run.measured_seconds or 0.0) / run.seconds),
-            routed=any(kind.feed_forward.experts for kind in run.job.transformer.kinds),
-            told=run.job.complete and all(FILLED in note for note in run.job.stand_ins),
+            limit_fraction=run.ledger.limit_fraction,
             stack=run.candidate.strategy.software_stack,
             gpu=run.job.cluster.node.gpu.name,
             trusted=trusted(run.job.record),
@@ -64,11 +63,11 @@ class Residual:
 
     def kind(self, cards: Mapping[str, Collection[str]]) -> StepKind:
         """Its kind, where `cards` has the sources of the fit that measured a card."""
-        if self.routed:
-            return "moe"
-        if not self.told:
-            return "in-part"
-        return "told" if set(cards.get(self.gpu, ())) - {self.source} else "told-new-card"
+        return step_kind(self.limit_fraction, self.measured(cards))
+
+    def measured(self, cards: Mapping[str, Collection[str]]) -> bool:
+        """Whether another source of the fit measured its card."""
+        return bool(set(cards.get(self.gpu, ())) - {self.source})
 
 
 def sources_by(rows: Iterable[Residual], key: Callable[[Residual], str]) -> dict[str, list[str]]:
@@ -97,8 +96,8 @@ def pools_of(rows: Sequence[Residual]) -> Kinds:
 def scatters_of(pools: Kinds, without: str | None = None) -> dict[str, Scatter]:
     """Scatter by kind; that `without` a source of the kinds that it has rows of.
 
-    >>> rows = [Residual(s, 0.1 * i, False, True, "", "T4") for s in "abcd" for i in range(6)]
-    >>> found = scatters_of(pools_of(rows))["told"]
+    >>> rows = [Residual(s, 0.1 * i, 0.5, "", "T4") for s in "abcd" for i in range(6)]
+    >>> found = scatters_of(pools_of(rows))["near"]
     >>> round(found.low, 2), round(found.high, 2), found.rows, found.sources
     (1.0, 1.49, 24, 4)
     """

@@ -143,6 +143,11 @@ class Ledger:
         return max(whole, held.get("weights", 0) + held.get("optimizer", 0)) + held.get("runtime", 0)
 
     @property
+    def limit_fraction(self) -> float:
+        """The limit over the step: how near the step is to what the cards can do at all."""
+        return round(self.limit_ns / self.step_ns, 6)
+
+    @property
     def comm_ns(self) -> int:
         """Exposed communication of the step."""
         return sum(ns for name, ns in self.terms_ns.items() if is_communication(name))

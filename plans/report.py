@@ -9,7 +9,7 @@ from ..costs import Ledger, price_mixed
 from ..costs import price as price_strategies
 from ..costs.law import law
 from ..costs.ledger import LEFT_OUT
-from ..costs.scatter import step_scatter
+from ..costs.scatter import KIND_WORDS, measured_cards, step_kind, step_scatter
 from ..hardware import gemm_curve
 from ..inputs import InputError
 from ..inputs.kinds import refuse_no_list, refuse_other
@@ -155,7 +155,7 @@ def time_report(request: Request, strategy: Strategy, ledger: Ledger) -> TimeRep
         hidden_seconds={name: seconds(ns) for name, ns in ledger.hidden_ns.items()},
         comm_fraction=round(ledger.comm_ns / ledger.step_ns, 6),
         limit_seconds=seconds(ledger.limit_ns),
-        limit_fraction=round(ledger.limit_ns / ledger.step_ns, 6),
+        limit_fraction=ledger.limit_fraction,
         tokens_per_second=round(tokens / step, 3),
         tokens_per_second_per_gpu=round(tokens / step / cards, 3),
         model_tflops_per_gpu=round(rate / 1e12, 3),
@@ -187,10 +187,11 @@ def _uncertainty(request: Request, strategy: Strategy, ledger: Ledger) -> Uncert
         low, high = 1.0 / (1.0 + site.interval), 1.0 + site.interval
         basis = site.basis
     else:
-        routed = any(kind.feed_forward.experts for kind in request.model.kinds)
-        ratio = step_scatter(routed, [pool.node.gpu.name for pool in request.cluster.pools])
+        measured = measured_cards().issuperset(pool.node.gpu.name for pool in request.cluster.pools)
+        kind = step_kind(ledger.limit_fraction, measured)
+        ratio = step_scatter(kind)
         low, high = ratio.low, ratio.high
-        basis = ratio.told
+        basis = f"{ratio.told}, {KIND_WORDS[kind]}"
     least = ledger.limit_ns / 1e9 / gemm_curve(gpu, strategy.precision).e_max
     return Uncertainty(
         low_seconds=round(min(max(step * low, least), step), 9),

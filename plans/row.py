@@ -32,6 +32,7 @@ class Point(Frozen):
     high_seconds: float | None = None
     tokens_per_second: float | None = None
     mfu: float | None = None
+    limit_fraction: float | None = None
     comm_fraction: float | None = None
     memory_bytes: int | None = None
     headroom_bytes: int | None = None

@@ -99,10 +99,9 @@ def _nvme(request: Request, strategy: Strategy) -> Notice:
 
 def _doubtful(request: Request) -> Iterator[Notice]:
     """Step times on cards that no published run of the fit was measured on."""
-    routed = any(kind.feed_forward.experts for kind in request.model.kinds)
     new = sorted({pool.node.gpu.name for pool in request.cluster.pools} - measured_cards())
     if request.cluster.site is None and new:
-        ratio = step_scatter(routed, new)
+        ratio = step_scatter("new-card")
         yield Notice(
             code="doubtful-time",
             message=f"no run was measured on {', '.join(new)}: step times on such cards are doubtful; "

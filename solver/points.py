@@ -52,6 +52,7 @@ def numbers(request: Request, found: Found) -> dict[str, Any]:
         "high_seconds": time.uncertainty.high_seconds,
         "tokens_per_second": time.tokens_per_second,
         "mfu": time.mfu,
+        "limit_fraction": time.limit_fraction,
         "comm_fraction": time.comm_fraction,
         "memory_bytes": memory.total_bytes,
         "headroom_bytes": memory.usable_bytes - memory.total_bytes,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..costs.scatter import PairScatter, pair_scatter
+from ..costs.scatter import PairScatter, measured_cards, pair_scatter, step_kind
 from ..inputs import InputError, shorten
 from ..inputs.kinds import refuse_no_list, refuse_other
 from ..inputs.record import dataclass
@@ -124,8 +124,9 @@ def _pairs(first: CompareRow, second: CompareRow, asked: Mapping[str, Request]) 
     requests = [asked[row.name] for row in (first, second)]
     cards = [{pool.node.gpu.name for pool in each.cluster.pools} for each in requests]
     stacks = {row.strategy.software_stack for row in (first, second) if row.strategy}
-    routed = any(kind.feed_forward.experts for each in requests for kind in each.model.kinds)
-    return pair_scatter(len(stacks) == 1 and cards[0] == cards[1], routed, cards[0] | cards[1])
+    nearest = min(row.limit_fraction or 0.0 for row in (first, second))
+    kind = step_kind(nearest, measured_cards().issuperset(cards[0] | cards[1]))
+    return pair_scatter(len(stacks) == 1 and cards[0] == cards[1], kind)
 
 
 def break_even(request: Request, first: Case, second: Case, along: tuple[str, float, float]) -> BreakEven:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import log
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,8 +12,17 @@ from benchmarks.ends import Pool
 from benchmarks.intervals import known
 from benchmarks.pairs import pair_scatters_of, pairs_of
 from benchmarks.residuals import Residual, own_scatter_of, pools_of, scatters_of
+from shardwise import Plan, Request, plan
 from shardwise.costs.interval import ANY
-from shardwise.costs.scatter import measured_cards, pair_scatter, scatters, step_scatter
+from shardwise.costs.scatter import (
+    KIND_WORDS,
+    NEAR,
+    StepKind,
+    measured_cards,
+    pair_scatter,
+    scatters,
+    step_scatter,
+)
 
 
 def source(
@@ -63,32 +73,33 @@ def test_runs_that_lean_have_ends_that_lean() -> None:
     assert turned == (-high, -low)
 
 
-def row(name: str, size: float, card: str = "A", routed: bool = False, told: bool = True) -> Residual:
-    """A dense row told in full on a card."""
-    return Residual(name, size, routed, told, "stack", card)
+def row(name: str, size: float, card: str = "A", limit: float = 0.5) -> Residual:
+    """A row on a card whose predicted step is at a share of the physical limit."""
+    return Residual(name, size, limit, "stack", card)
 
 
-def test_a_run_is_of_a_kind_by_what_is_told_and_who_measured_its_card() -> None:
+def test_a_run_is_of_a_kind_by_who_measured_its_card_and_how_near_its_limit_it_is() -> None:
     """Its own source does not make a card measured, nor does one that no fit knows."""
     cards = {"A": ["a", "b"], "B": ["a"]}
 
-    assert row("a", 0.0).kind(cards) == "told"
-    assert row("a", 0.0, card="B").kind(cards) == "told-new-card"
-    assert row("b", 0.0, card="B").kind(cards) == "told"
-    assert row("b", 0.0, told=False).kind(cards) == "in-part"
-    assert row("b", 0.0, routed=True, told=False).kind(cards) == "moe"
+    assert row("a", 0.0).kind(cards) == "near"
+    assert row("a", 0.0, limit=NEAR).kind(cards) == "near"
+    assert row("a", 0.0, limit=NEAR - 1e-6).kind(cards) == "far"
+    assert row("b", 0.0, card="B").kind(cards) == "near"
+    for limit in (0.1, 0.5):
+        assert row("a", 0.0, "B", limit).kind(cards) == row("a", 0.0, "C", limit).kind(cards) == "new-card"
 
 
 def test_kinds_keep_their_own_width_and_few_sources_make_none() -> None:
-    """Rows told in part scatter thrice as wide; experts of two sources have the interval of all."""
+    """Rows far from the limit scatter thrice as wide; new cards of two sources have the interval of all."""
     chance = np.random.default_rng(3)
     narrow = [row(*one) for i in range(12) for one in source(f"n{i}", chance, 20)]
-    wide = [row(*one, told=False) for i in range(12) for one in source(f"w{i}", chance, 20, 0.18)]
-    few = [row(*one, routed=True) for i in range(2) for one in source(f"f{i}", chance, 20)]
+    wide = [row(*one, limit=0.1) for i in range(12) for one in source(f"w{i}", chance, 20, 0.18)]
+    few = [row(*one, card=f"B{i}") for i in range(2) for one in source(f"f{i}", chance, 20)]
     found = scatters_of(pools_of(narrow + wide + few))
 
-    assert set(found) == {ANY, "told", "in-part"}
-    assert found["in-part"].reach > 2 * found["told"].reach
+    assert set(found) == {ANY, "near", "far"}
+    assert found["far"].reach > 2 * found["near"].reach
 
 
 def test_a_source_left_out_has_no_say_in_the_ends() -> None:
@@ -96,9 +107,9 @@ def test_a_source_left_out_has_no_say_in_the_ends() -> None:
     chance = np.random.default_rng(4)
     others = [row(*one) for i in range(6) for one in source(str(i), chance, 8)]
     without = [
-        scatters_of(pools_of([*others, row("x", 1.0), row("x", size)]), "x")["told"] for size in (-3.0, 0.4)
+        scatters_of(pools_of([*others, row("x", 1.0), row("x", size)]), "x")["near"] for size in (-3.0, 0.4)
     ]
-    alone = scatters_of(pools_of(others))["told"]
+    alone = scatters_of(pools_of(others))["near"]
 
     assert without == [alone, alone]
 
@@ -127,28 +138,38 @@ def test_what_a_source_is_off_by_leaves_the_ratio_of_its_runs() -> None:
     chance = np.random.default_rng(6)
     sizes = [(i, size) for i in range(30) for size in chance.normal(0.0, 0.1, 12).tolist()]
     rows = [row(str(i), i + size) for i, size in sizes] + [row("alone", 0.0)]
-    found = pair_scatters_of(rows)["alike"]["told"]
+    found = pair_scatters_of(rows)["alike"]["near"]
     other = pair_scatters_of([*rows, *(row(str(i), 2.0 * i, card="B") for i in range(5))])
 
     assert found.reach == pytest.approx(0.181, rel=0.1)
     assert (found.rows, found.sources) == (30 * 66, 30)
-    assert other["alike"]["told"].rows == found.rows and other["apart"]["told"].rows == 5 * 12
+    assert other["alike"]["near"].rows == found.rows and other["apart"]["near"].rows == 5 * 12
+
+
+def test_a_pair_is_of_the_kind_of_the_less_known_run() -> None:
+    """One run far from the limit makes the pair far, one on a card that nobody else had makes it new."""
+    shared = [row("b", 0.0), row("b", 0.0, limit=0.1)]
+    found = pairs_of((each, 0.0) for each in [row("a", 0.0), row("a", 0.0, limit=0.1), *shared])
+    new = pairs_of((each, 0.0) for each in [row("a", 0.0), row("a", 0.0, card="B"), *shared])
+
+    assert {key: len(pairs) for key, pairs in found.items()} == {("alike", "far"): 2, ("alike", ANY): 2}
+    assert len(new["apart", "new-card"]) == len(new["apart", ANY]) == 1
 
 
 def test_a_pair_is_right_where_the_run_predicted_to_be_faster_was() -> None:
     """The faster by prediction comes first, whichever row it is; an error beyond the lead turns the pair."""
     rows = [(row("a", 0.0), 2.0), (row("a", 0.3), 1.8), (row("a", 0.0), 3.0)]
-    found = pairs_of(rows)["alike", "told-new-card"]
+    found = pairs_of(rows)["alike", "new-card"]
     leads = {round(pair.lead, 9): (round(pair.off, 9), pair.right) for pair in found}
 
     assert leads == {0.2: (-0.3, False), 1.0: (0.0, True), 1.2: (-0.3, True)}
 
 
 def test_ratios_are_known_better_than_steps_and_best_on_one_software_and_card() -> None:
-    """Of dense plans on a measured card, on others, and of experts; of two softwares or cards less well."""
-    for routed, card in ((False, "H100-SXM-80GB"), (False, "L4"), (True, "H100-SXM-80GB")):
-        alike, apart = pair_scatter(True, routed, [card]), pair_scatter(False, routed, [card])
-        assert alike.reach < apart.reach < 2 * step_scatter(routed, [card]).reach
+    """Of every kind; of two softwares or cards less well."""
+    for kind in KIND_WORDS:
+        alike, apart = pair_scatter(True, kind), pair_scatter(False, kind)
+        assert alike.reach < apart.reach < 2 * step_scatter(kind).reach
 
 
 def test_what_is_kept_without_a_source_rests_on_the_others() -> None:
@@ -160,17 +181,41 @@ def test_what_is_kept_without_a_source_rests_on_the_others() -> None:
     assert len(own) == every.sources and sum(own.values()) == every.rows
 
 
-def test_intervals_hold_the_prediction_and_are_wider_on_cards_nobody_measured() -> None:
-    """Of dense plans and of plans with experts; cards that no file of runs names are new."""
-    told, new, routed = (
-        step_scatter(False, ["H100-SXM-80GB"]),
-        step_scatter(False, ["H100-SXM-80GB", "L4"]),
-        step_scatter(True, ["L4"]),
-    )
-
-    assert "L4" not in measured_cards() and "H100-SXM-80GB" in measured_cards()
-    for found in (told, new, routed):
+def test_intervals_hold_the_prediction_and_are_wider_where_less_is_known() -> None:
+    """Narrow near the limit, wider far from it, widest on cards that no other source of the fit had."""
+    reaches = []
+    for kind in ("near", "far", "new-card"):
+        found = step_scatter(kind)
         assert found.low < 1.0 < found.high
         assert found.reach == pytest.approx(log(found.high / found.low) / 2.0)
         assert "left out of the fit" in found.told
-    assert told.reach < routed.reach < new.reach
+        reaches.append(found.reach)
+
+    assert "L4" not in measured_cards() and "H100-SXM-80GB" in measured_cards()
+    assert reaches == sorted(reaches) and reaches[1] > 1.5 * reaches[0]
+
+
+@pytest.mark.parametrize(
+    ("cards", "batch", "kind"),
+    [
+        ({"preset": "dgx-h100"}, 128, "near"),
+        ({"preset": "dgx-h100", "nodes": 8}, 64, "far"),
+        ({"gpu": "L4", "gpus_per_node": 8}, 64, "new-card"),
+    ],
+)
+def test_a_plan_tells_by_which_runs_its_step_is_known(
+    cards: dict[str, Any], batch: int, kind: StepKind
+) -> None:
+    """The interval is that of its kind, whose name and number of runs stand beside it."""
+    asked = {
+        "model": "llama-3.2-1b",
+        "cluster": cards,
+        "training": {"global_batch_size": batch, "sequence_length": 2048},
+    }
+    found = plan(Request.model_validate(asked))
+    assert isinstance(found, Plan)
+    told, known = found.time, step_scatter(kind)
+
+    assert (told.limit_fraction >= NEAR) is (kind == "near") or kind == "new-card"
+    assert told.uncertainty.basis == f"{known.told}, {KIND_WORDS[kind]}"
+    assert told.uncertainty.high_seconds == pytest.approx(told.step_seconds * known.high, rel=1e-6)

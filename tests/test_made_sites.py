@@ -73,7 +73,7 @@ def test_the_interval_of_a_made_site_holds_what_it_says() -> None:
 
     assert len(held) == 128
     assert 0.8 <= np.mean(held) <= 0.95
-    assert max(reaches) < step_scatter(False, ["H100-SXM-80GB"]).reach
+    assert max(reaches) < step_scatter("near").reach
 
 
 def test_few_runs_do_not_widen_the_interval_of_a_site_like_the_catalogue() -> None:
@@ -83,7 +83,7 @@ def test_few_runs_do_not_widen_the_interval_of_a_site_like_the_catalogue() -> No
     made = [replace(step, seconds=float(value)) for step, value in zip(steps, seen, strict=True)]
     widths = [log1p(calibrate(made[:n], "made", "2026-11-30").site.interval) for n in (1, 2, 3, 8)]
 
-    assert widths[0] <= step_scatter(False, ["H100-SXM-80GB"]).reach
+    assert widths[0] <= step_scatter("near").reach
     assert widths == sorted(widths, reverse=True)
 
 
