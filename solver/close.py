@@ -10,8 +10,9 @@ from ..models.strategy import Stage, Strategy
 from ..models.transformer import Transformer
 from ..plans import Request
 from .coefficients import Coefficients
+from .few import few_ways
 from .frontier import Frontier, frontier, row_bound
-from .leaf import Leaf, LeafPlan, single_stage
+from .leaf import Leaf, LeafPlan
 from .lower import NEVER
 from .master import Master
 from .options import RowOptions, row_options
@@ -175,12 +176,7 @@ class Closing:
     def _leaf(self, entry: Entry, options: RowOptions, fronts: tuple[Frontier, ...]) -> int | None:
         """Solve a row; the proved bound if time ran out."""
         left = None if self.time_limit is None else self.time_limit - self.tally.deterministic_time
-        single = len(options.tables[0]) == 1
-        result = (
-            single_stage(options, self.limit_ns)
-            if single
-            else Leaf(options, self.limit_ns, fronts).solve(left)
-        )
+        result = few_ways(options, self.limit_ns) or Leaf(options, self.limit_ns, fronts).solve(left)
         self.tally.leaves += 1
         self.tally.leaf += 1
         self._charge(result.deterministic_time)

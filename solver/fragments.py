@@ -16,34 +16,74 @@ from .alternatives import ASIDE_SECONDS, Where
 from .answer import Writers, plan_of
 from .fragment_notices import fragment_notices
 from .lower import NEVER
-from .outcome import Outcome, Tally, Without
+from .outcome import Entry, Outcome, Tally, Without
 from .search import Search
 from .shape import Shape, ideal_cluster, shapes
 from .tables import Tables
 from .worlds import work_bounds, worlds
 
 
+@dataclass(frozen=True)
+class _Opened:
+    """A shape whose rows are open: those that may hold the best plan are closed once all shapes are known."""
+
+    shape: Shape
+    search: Search
+    entries: list[Entry]
+
+    @property
+    def least_ns(self) -> int:
+        """What no plan of it beats."""
+        return min((entry.bound for entry in self.entries), default=NEVER)
+
+
 @dataclass
 class Fragments:
-    """The search over worlds and shapes: the best plan, all else excluded by a bound or a search."""
+    """The search over worlds and shapes: the best plan, all else excluded by a bound or a search.
+
+    Even plans lower the limit as shapes are opened; rows are closed at the end, those of least bounds first.
+    """
 
     request: Request
     time_limit: float | None = None
 
     def __post_init__(self) -> None:
-        self.tally = Tally()
         self.best: tuple[Shape, Request, Outcome] | None = None
         self.last: tuple[Request, Outcome] | None = None
         self.proved = True
+        self.leading: _Opened | None = None
+        self._opened: list[_Opened] = []
+        self._searches: list[Search] = []
         self._ideal: dict[int, Outcome | None] = {}
 
     @cached_property
     def limit_ns(self) -> int:
-        """The longest step still of interest: the deadline, then one less than the best."""
+        """The longest step still of interest: the deadline, then one less than that of a plan."""
         deadline = self.request.limits.max_step_seconds
         return NEVER - 1 if deadline is None else int(deadline * 1e9)
 
+    @property
+    def tally(self) -> Tally:
+        """Counts of all searches."""
+        found = Tally()
+        for search in self._searches:
+            found.add(search.tally)
+        return found
+
     def run(self) -> None:
+        """Open what may hold the best plan, then close it."""
+        self._open_all()
+        for one in sorted(self._opened, key=lambda one: one.least_ns):
+            if self._is_late and one is not self.leading:
+                self.proved = False
+                continue
+            self._close(one)
+
+    @property
+    def _is_late(self) -> bool:
+        return self.time_limit is not None and self.tally.deterministic_time >= self.time_limit
+
+    def _open_all(self) -> None:
         """Worlds by what their work takes at least, until none can be faster than the best.
 
         Scattered blocks are no faster than as many cards in whole machines under one leaf, nor than blocks
@@ -57,27 +97,28 @@ class Fragments:
         )
         sizes = Counter(cards for _, cards, _ in order)
         for least, cards, size in order:
-            if least > self.limit_ns and self.last is not None:
+            if least > self.limit_ns and self._opened:
                 break
-            stages = [p for p, bound in bounds[-cards].items() if bound <= self.limit_ns or self.last is None]
+            stages = [p for p, bound in bounds[-cards].items() if bound <= self.limit_ns or not self._opened]
             laid = list(shapes(self.request, -cards, -size, stages))
             if not laid or (sizes[cards] > 1 and not self._worth(-cards, stages)):
                 continue
-            if len(laid) > 1 and self.best is not None and not self._found(laid[0][0].near, stages):
+            near = laid[0][0].near
+            if len(laid) > 1 and self.leading is not None and not self._reaches(near, stages):
                 continue
             for shape, some in laid:
-                if self.time_limit is not None and self.tally.deterministic_time >= self.time_limit:
+                if self._is_late:
                     self.proved = False
                     return
-                self._try(shape, some)
+                self._open(shape, some)
 
     def _worth(self, cards: int, stages: Sequence[int]) -> bool:
         """Whether so many cards in whole machines under one leaf could be faster than the best."""
-        if self.best is None:
+        if self.leading is None:
             return True
         if cards not in self._ideal:
             ideal = ideal_cluster(self.request.cluster.node, cards)
-            self._ideal[cards] = self._search(ideal, stages) if ideal else None
+            self._ideal[cards] = self._below(ideal, stages).run() if ideal else None
         found = self._ideal[cards]
         if found is None or not found.proved:
             return True
@@ -89,18 +130,17 @@ class Fragments:
         known = {cards: found for cards, found in self._ideal.items() if found and found.proved}
         return {cards: found.best.step_ns for cards, found in known.items() if found.best}
 
-    def _found(self, near: Cluster, stages: Sequence[int]) -> bool:
-        """Whether blocks that all lie under one leaf can be faster than the best, as far as time allowed."""
-        outcome = self._search(near, stages)
-        return outcome.best is not None or not outcome.proved
+    def _reaches(self, near: Cluster, stages: Sequence[int]) -> bool:
+        """Whether blocks under one leaf could be faster than the best, as far as time allowed."""
+        search = self._below(near, stages)
+        return bool(search.opened()) or search.left_ns <= search.limit_ns
 
-    def _search(self, cluster: Cluster, stages: Sequence[int]) -> Outcome:
+    def _below(self, cluster: Cluster, stages: Sequence[int]) -> Search:
         """The search on a plain cluster, below the best so far."""
         search = Search(self._on(cluster, stages), self.time_limit)
         search.limit_ns = min(search.limit_ns, self.limit_ns)
-        outcome = search.run()
-        self.tally.add(outcome.tally)
-        return outcome
+        self._searches.append(search)
+        return search
 
     def _on(self, cluster: Cluster, stages: Sequence[int]) -> Request:
         choose = self.request.choose.model_copy(
@@ -108,13 +148,23 @@ class Fragments:
         )
         return self.request.model_copy(update={"cluster": cluster, "choose": choose})
 
-    def _try(self, shape: Shape, stages: Sequence[int]) -> None:
-        outcome = self._search(shape.virtual, stages)
-        request = self._on(shape.virtual, stages)
-        if outcome.best is not None:
-            self.best = (shape, request, outcome)
+    def _open(self, shape: Shape, stages: Sequence[int]) -> None:
+        search = self._below(shape.virtual, stages)
+        one = _Opened(shape, search, search.opened())
+        self._opened.append(one)
+        if search.leader is not None:
+            self.leading, self.limit_ns = one, search.limit_ns - 1
+
+    def _close(self, one: _Opened) -> None:
+        search = one.search
+        holds = one is self.leading and self.best is None
+        search.limit_ns = min(search.limit_ns, self.limit_ns + holds)
+        outcome = search.closed(one.entries)
+        if outcome.best is not None and outcome.best.step_ns <= search.limit_ns:
+            self.best = (one.shape, search.request, outcome)
             self.limit_ns = outcome.best.step_ns - 1
-        self.last = self.last or (request, outcome)
+        if one is self._opened[0]:
+            self.last = search.request, outcome
         self.proved &= outcome.proved
 
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..costs.columns import Ints
 from ..costs.schedule import paced
 from ..inputs.record import dataclass
 from .engine import cp_model, new_model, new_solver
 from .frontier import Frontier, frontier, pooled, row_bound
 from .options import Mode, RowOptions
 from .shown import show_little
-from .stage_limits import SHARES
-from .table import END, LONGEST, SHOWN_CHUNK, SHOWN_TAIL
+from .table import END, LONGEST
 
 if TYPE_CHECKING:
     from ortools.sat.python.cp_model import CpModel, IntVar
@@ -229,35 +228,15 @@ class Leaf:
             for stage, table in enumerate(tables):
                 chosen = [i for i, pick in enumerate(self.uses[k][stage]) if solver.boolean_value(pick)]
                 stages.append(tuple(int(value) for value in table[chosen[0]]))
-            total = step_of(stages, self.options.passes, self.options.chunks)
-            return LeafPlan(total, self.options.modes[k], tuple(stages))
+            total = steps_of(np.array([stages]), self.options.passes, self.options.chunks)
+            return LeafPlan(int(total[0]), self.options.modes[k], tuple(stages))
         raise AssertionError("a solved leaf has a mode")
 
 
-def step_of(stages: Sequence[Sequence[int]], passes: int, chunks: int) -> int:
-    """The step of stages that take these options."""
-    each = [stage[5] for stage in stages]
-    ends = np.array([stage[END] for stage in stages])
-    common = np.full_like(ends, max(stage[LONGEST] for stage in stages))
-    pace = max(*each, int(paced(common, ends, np.full_like(ends, chunks)).max()))
-    return (passes - 1) * pace + sum(each) + max(stage[6] for stage in stages)
-
-
-def single_stage(options: RowOptions, limit_ns: int) -> LeafResult:
-    """The leaf of a row with one stage, with nothing left to combine: its best option."""
-    best: tuple[tuple[int, ...], LeafPlan] | None = None
-    for mode, (table,) in zip(options.modes, options.tables, strict=True):
-        whole = table[:, 1] == options.layers
-        whole &= table[:, 7] * options.node_cards <= options.host_capacity_kib
-        step = options.passes * table[:, 5] + table[:, 6]
-        if options.comm_share is not None:
-            shown = options.passes * table[:, SHOWN_CHUNK] + table[:, SHOWN_TAIL]
-            whole &= SHARES * shown <= options.comm_share * step
-        for index in np.flatnonzero(whole & (step <= limit_ns)).tolist():
-            chosen = tuple(int(value) for value in table[index])
-            rank = (int(step[index]), -chosen[8], chosen[2] + chosen[3] + chosen[4])
-            if best is None or rank < best[0]:
-                best = rank, LeafPlan(rank[0], mode, (chosen,))
-    if best is None:
-        return LeafResult(None, LARGEST, True, 0.0)
-    return LeafResult(best[1], best[1].step_ns, True, 0.0)
+def steps_of(stages: Ints, passes: int, chunks: int) -> Ints:
+    """The step of each way to fill the stages, (ways, stages, fields)."""
+    each, ends = stages[:, :, 5], stages[:, :, END]
+    common = stages[:, :, LONGEST].max(axis=1)[:, None]
+    pace = np.maximum(each, paced(common, ends, np.full_like(ends, chunks))).max(axis=1)
+    found: Ints = (passes - 1) * pace + each.sum(axis=1) + stages[:, :, 6].max(axis=1)
+    return found

@@ -73,6 +73,10 @@ class Search:
 
     def run(self) -> Outcome:
         """Search to the end, or to the time limit."""
+        return self.closed(self.opened())
+
+    def opened(self) -> list[Entry]:
+        """Rows that may hold a plan within the limit. Even plans lower it: the best leads."""
         for rule in self.rules:
             _ = rule.tree
         tables = self.tables.space if self.narrowed else self.tables.roomy
@@ -80,9 +84,7 @@ class Search:
         if any("ulysses_group_size" in rule.text for rule in self.rules):
             every = space(self.request).spelled()
         found = self._legal(every)
-        if not len(found.kind):
-            return Outcome(None, None, True, self.tally)
-        return self._close(self._survivors(found))
+        return self._survivors(found) if len(found.kind) else []
 
     def _legal(self, found: Space) -> Space:
         """Shapes with rows that obey every rule and limit on knobs, and how many they have each."""
@@ -265,7 +267,7 @@ class Search:
             Entry(max(int(bounds[row]), int(lower[row])), part, row, own.get(row)) for row in kept.tolist()
         ]
 
-    def _close(self, entries: list[Entry]) -> Outcome:
+    def closed(self, entries: list[Entry]) -> Outcome:
         """The best of the rows that are left; of a stopped search at least the leader."""
         ending = self.ending
         ending.limit_ns = self.limit_ns

@@ -157,6 +157,18 @@ def test_the_plan_is_the_best_of_every_world_and_shape(seed: int) -> None:
         assert found.time.step_seconds == pytest.approx(least / 1e9)
 
 
+def test_leaves_wait_until_all_shapes_are_open() -> None:
+    """2,000 free cards in pieces: even plans choose the shape, so few rows are solved."""
+    draw = random.Random(1)
+    free = tuple(tuple(draw.randint(1, 8) for _ in range(7)) for _ in range(64))
+    cluster = request_on(free, 1.0, 8).cluster
+    training = Training(global_batch_size=2048, sequence_length=4096)
+    found = plan(Request(model="llama-3.1-70b", cluster=cluster, training=training))
+
+    assert isinstance(found, Plan) and cluster.gpus > 1900
+    assert found.proof.leaves_solved <= 3
+
+
 def test_a_scattered_allocation_is_told() -> None:
     """8 + 6 + 3 free cards over two leaves: which are used, and what that costs against whole machines."""
     found = plan(request_on(((8, 6), (3,)), 4.0, 16))
