@@ -7,7 +7,7 @@
 | `coefficients`, `lower` | the ledger's integers a row; lower bounds of steps |
 | `cases`, `counted`, `spans`, `level`, `hosts`, `bounds` | ways to recompute, reach of stages, rows left |
 | `even`, `uniform` | plans of even stages: first incumbents |
-| `table`, `options`, `frontier` | what a stage may hold; the cut |
+| `table`, `options`, `slowest`, `frontier` | what a stage may hold, and may be the slowest; the cut |
 | `few`, `leaf` | the stages of a row: few ways are looked at, many are CP-SAT's |
 | `master`, `close`, `search`, `outcome` | CP-SAT over the knobs; the end; the loop; its tally |
 | `judge`, `answer`, `answering`, `notices` | judged again; plans, one request answered; warnings |

@@ -16,6 +16,7 @@ from .capacity import capacity_kib, host_capacity_kib
 from .cases import allowed_recompute, knows
 from .coefficients import Coefficients
 from .lower import NEVER
+from .stage_limits import SHARES
 
 
 def recompute_all(coefficients: Coefficients, word: str) -> Bools:
@@ -131,8 +132,24 @@ class Even:
         longest = np.where(self.held, busy - spread + fixed, 0)
         return c.rounds(np.arange(len(busy)), longest, longest[:, 0], longest[:, 3])
 
-    def step(self, word: str) -> Ints:
-        """Step of each row with one word of recompute, `NEVER` where it does not fit."""
+    def shown(self, word: str, busy: Ints, tails: Ints) -> Ints:
+        """Nanoseconds of communication that show: on the slowest stage, and on that of the longest tail."""
+        c, every = self.coefficients, np.arange(len(busy))
+        each, once = (part.stage for part in c.communication)
+        stage = self.layers * c.strategies.virtual_pipeline[:, None]
+        chunk = self.ends(each) + each["layer"][:, :1] * self.layers + each["offloaded"][:, :1] * stage
+        if word != "none":
+            chunk = chunk + self.again(word) * each[word][:, :1]
+        slowest = np.where(self.held, busy, -1).argmax(axis=1)
+        longest = np.where(self.held, tails, -1).argmax(axis=1)
+        found: Ints = c.passes * chunk[every, slowest] + self.value(once, stage)[every, longest]
+        return found
+
+    def step(self, word: str, share: int | None = None) -> Ints:
+        """Step of each row with one word of recompute, `NEVER` where it does not fit.
+
+        With a `share` also where more of it than so many `SHARES` shows as communication.
+        """
         c = self.coefficients
         again = np.zeros_like(self.layers) if word == "none" else self.again(word)
         fits = self.fits_host & knows(word)[c.strategies.backend]
@@ -148,15 +165,21 @@ class Even:
         rounds = self.rounds(busy)
         busy[:, 3] += c.room
         pace = rounds.pace(np.where(self.held, busy, 0).max(axis=1))
-        after = np.where(self.held, self.value(c.tail.stage, stage), 0).max(axis=1)
+        tails = self.value(c.tail.stage, stage)
+        after = np.where(self.held, tails, 0).max(axis=1)
         total = (c.passes - 1) * pace + (busy * self.times).sum(axis=1) + after
+        if share is not None:
+            fits = fits & (SHARES * self.shown(word, busy, tails) <= share * total)
         return np.where(fits, total, NEVER)
 
 
-def even_step(coefficients: Coefficients) -> Ints:
-    """Step of the best even plan of each row of a stack of one kind, `NEVER` where none fits, ns."""
+def even_step(coefficients: Coefficients, share: int | None = None) -> Ints:
+    """Step of the best even plan of each row of a stack of one kind, `NEVER` where none fits, ns.
+
+    With a `share`: of those whose communication shows for so many `SHARES` of the step at most.
+    """
     even = Even(coefficients)
     best = np.full(len(coefficients.strategies), NEVER, dtype=np.int64)
     for word in allowed_recompute(coefficients.request):
-        best = np.minimum(best, even.step(word))
+        best = np.minimum(best, even.step(word, share))
     return best

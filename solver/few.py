@@ -74,7 +74,7 @@ def _ways(options: RowOptions, tables: Sequence[Ints], limit_ns: int) -> Ints | 
         slowest, tail = np.maximum(slowest[way], here[:, 5]), np.maximum(tail[way], here[:, 6])
         total = total[way] + here[:, 5]
         least = (options.passes - 1) * slowest + total + rest.chunks[stage + 1] + tail
-        kept = least <= limit_ns
+        kept: Bools = least <= limit_ns
         if options.contiguous:
             kept &= start == here[:, 0]
         else:
@@ -89,10 +89,11 @@ def _kept(options: RowOptions, stages: Ints, step: Ints) -> Bools:
     """Ways whose nodes hold what is offloaded, and that show little enough communication."""
     firsts = np.arange(0, stages.shape[1], options.node_stages)
     blocks = np.add.reduceat(stages[:, :, 7], firsts, axis=1)
-    found: Bools = (blocks * options.node_cards <= options.host_capacity_kib).all(axis=1)
+    found: Bools = blocks.max(axis=1) * options.node_cards <= options.host_capacity_kib
     if options.comm_share is None:
         return found
     every = np.arange(len(stages))
     slowest, longest = stages[:, :, 5].argmax(axis=1), stages[:, :, 6].argmax(axis=1)
     shown = options.passes * stages[every, slowest, SHOWN_CHUNK] + stages[every, longest, SHOWN_TAIL]
-    return found & (SHARES * shown <= options.comm_share * step)
+    little: Bools = found & (SHARES * shown <= options.comm_share * step)
+    return little

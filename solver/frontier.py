@@ -36,9 +36,12 @@ class Frontier:
     total_ns: int
     """The least sum of the chunks of all stages."""
 
-    def least(self, passes: int) -> int:
-        """What no step of the mode beats: min_k ((m v - 1) tau_k + theta_k) and the least sum of chunks."""
-        ends = [(passes - 1) * point.tau_ns + point.theta_ns for point in self.points]
+    def least(self, passes: int, slowest_ns: int = 0) -> int:
+        """What no step of the mode beats: min_k ((m v - 1) tau_k + theta_k) and the least sum of chunks.
+
+        Where its slowest chunk takes at least `slowest_ns`.
+        """
+        ends = [(passes - 1) * max(point.tau_ns, slowest_ns) + point.theta_ns for point in self.points]
         return min(ends) + self.total_ns if ends else NEVER
 
 
@@ -52,7 +55,11 @@ def frontier(options: RowOptions) -> tuple[Frontier, ...]:
 
 def row_bound(options: RowOptions, modes: Sequence[Frontier]) -> int | None:
     """A lower bound of the row's step; None where no mode holds all layers."""
-    least = min((mode.least(options.passes) for mode in modes), default=NEVER)
+    floors = options.floors or ((0, 0),) * len(modes)
+    each = [
+        max(mode.least(options.passes, slow), step) for mode, (slow, step) in zip(modes, floors, strict=True)
+    ]
+    least = min(each, default=NEVER)
     return least if least < NEVER else None
 
 

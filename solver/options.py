@@ -16,10 +16,10 @@ from .capacity import host_capacity_kib
 from .cases import FULL, allowed_recompute, cases, recompute_alike
 from .coefficients import Coefficients
 from .level import Level, halved
-from .lower import NEVER
 from .picks import Picks
-from .stage_limits import SHARES, comm_share, on_stages
-from .table import SHOWN_CHUNK, SHOWN_TAIL, RowTable
+from .slowest import Floor, slowest_stages
+from .stage_limits import comm_share, on_stages
+from .table import RowTable
 
 WORDS = ("none", "selective", "full")
 
@@ -36,9 +36,6 @@ class Mode:
     every: bool = False
     places: int | None = None
     """Places of each round of chunks, where not those of the row."""
-
-
-Floor = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -111,44 +108,31 @@ def row_options(
     passes = int(coefficients.passes[row])
     alike = bool(recompute_alike(coefficients)[row])
     share = comm_share(coefficients.request)
+    floors: tuple[Floor, ...] = ()
     if share is not None:
-        found = list(_every(table, limit_ns))
+        limited = list(_every(table, limit_ns))
+        found, floors = [one[:2] for one in limited], tuple(one[2] for one in limited)
     else:
         found = list(_alike(table, limit_ns, known) if alike else _free(table, limit_ns))
     if not found:
         return None
     modes, tables = zip(*found, strict=True)
-    floors = () if share is None else tuple(_shown_floor(table, each) for each in tables)
     capacity = host_capacity_kib(coefficients.request) if on_host else 2**60
     parts = (modes, tables, passes, layers, contiguous, stages, cards, capacity, floors, share)
     return RowOptions(*parts, table.chunks)
 
 
-def _every(table: RowTable, limit_ns: int) -> Iterator[tuple[Mode, tuple[Ints, ...]]]:
+def _every(table: RowTable, limit_ns: int) -> Iterator[tuple[Mode, tuple[Ints, ...], Floor]]:
     """Every mode with every option within the limit: a slower one may show less of its communication."""
     passes = int(table.coefficients.passes[table.row])
     for mode, (stages,) in mode_tables([table], _longest(table, limit_ns)):
         kept = tuple(options[options[:, 5] * passes + options[:, 6] <= limit_ns] for options in stages)
-        if all(len(options) for options in kept) and _shown_floor(table, kept)[1] <= limit_ns:
-            yield mode, kept
-
-
-def _shown_floor(table: RowTable, stages: tuple[Ints, ...]) -> Floor:
-    """(slowest chunk, step) that no plan of these options beats, as little communication may show.
-
-    The slowest chunk is at least as slow as that of the fullest stage; what such chunks and the tail show is
-    a limited share of the step.
-    """
-    c, passes = table.coefficients, int(table.coefficients.passes[table.row])
-    every = np.concatenate(stages)
-    fullest = -(-table.places // table.stages)
-    slowest_ns = int(every[every[:, 1] >= fullest, 5].min(initial=NEVER))
-    slow = every[every[:, 5] >= slowest_ns]
-    if not len(slow):
-        return NEVER, NEVER
-    shown = passes * int(slow[:, SHOWN_CHUNK].min()) + int(every[:, SHOWN_TAIL].min())
-    share = comm_share(c.request) or 0
-    return slowest_ns, -(-SHARES * shown // share) if share else (0 if shown <= 0 else NEVER)
+        if not all(len(options) for options in kept):
+            continue
+        slowest = slowest_stages(table, kept, limit_ns)
+        if len(slowest.chunk_ns):
+            most = int(slowest.chunk_ns.max())
+            yield mode, tuple(options[options[:, 5] <= most] for options in kept), slowest.floor
 
 
 def mode_tables(tables: Sequence[RowTable], longest: int) -> Iterator[tuple[Mode, list[list[Ints]]]]:

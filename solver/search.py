@@ -17,6 +17,7 @@ from .cases import recompute_alike
 from .close import Closing
 from .coefficients import Coefficients
 from .cuts import affordable, cut_by
+from .even import even_step
 from .exchanges import outdone
 from .hosts import host_can_hold
 from .large import TooLarge
@@ -25,7 +26,7 @@ from .lower import NEVER, ShapeBounds, others_bounds, shape_bounds
 from .outcome import Entry, Outcome, Tally
 from .rules import Rule
 from .space import Space, space
-from .stage_limits import may_keep, on_stages
+from .stage_limits import comm_share, least_shown, may_keep, on_stages
 from .tables import Priced, Tables, priced
 from .uniform import uniform
 from .watch import is_over, tell
@@ -128,12 +129,13 @@ class Search:
             self.limit_ns = least
             self.leader = Entry(least, part, int(steps.argmin()), None)
 
-    def _try(self, part: Coefficients, steps: Ints) -> None:
+    def _try(self, part: Coefficients, steps: Ints, kept: bool = False) -> None:
         """Solves the most promising rows, as their even plans need not keep limits on stages."""
         for row in np.argsort(steps, kind="stable")[:TRIED].tolist():
             if steps[row] > self.limit_ns:
                 break
-            probe = Closing(self.request, self.rules, Tally(), self.limit_ns, TRY_SECONDS)
+            limit_ns = int(steps[row]) if kept else self.limit_ns
+            probe = Closing(self.request, self.rules, Tally(), limit_ns, TRY_SECONDS)
             found = probe.alone(Entry(0, part, row, None))
             self._charge(probe.tally.deterministic_time)
             if found is not None:
@@ -229,7 +231,10 @@ class Search:
         worth, part = some.within(self.limit_ns, small, self.request)
         bounds = some.bounds[worth]
         self._charge(PRICED_SECONDS * len(worth))
+        bounds = np.maximum(bounds, least_shown(part))
         even = uniform(part)
+        if (share := comm_share(self.request)) is not None and len(self.request.model.kinds) == 1:
+            self._try(part, even_step(part, share), kept=True)
         self._lower(part, even)
         near = nearly_within(part, bounds, self.limit_ns)
         talkative = near & ~may_keep(part)

@@ -10,7 +10,7 @@ from ..costs import Ledger
 from ..costs.columns import Bools, Ints
 from ..plans import Request
 from .coefficients import Coefficients
-from .lower import cheapest, layers_by_kind, work_of
+from .lower import NEVER, cheapest, layers_by_kind, work_of
 
 SHARES = 10_000
 """A share of a step is kept in whole ten-thousandths, rounded down."""
@@ -44,6 +44,47 @@ def may_keep(coefficients: Coefficients) -> Bools:
     return _uplinks_can_carry(coefficients) & _may_show_little(coefficients)
 
 
+def least_shown(coefficients: Coefficients) -> Ints:
+    """What no step of each row beats, ns, as what it shows of communication is a limited share of it."""
+    share = comm_share(coefficients.request)
+    if share is None:
+        return np.zeros(len(coefficients.strategies), dtype=np.int64)
+    shown = np.minimum.reduce([_shown(coefficients, count) for count in _slowest_holds(coefficients)])
+    return -(-SHARES * shown // share) if share else np.where(shown > 0, NEVER, 0)
+
+
+def _slowest_holds(coefficients: Coefficients) -> tuple[Ints, Ints]:
+    """Fewest and most layers of a chunk of the slowest stage: it is no faster than the mean one."""
+    s, chunk = coefficients.strategies, coefficients.chunk.stage
+    p, v = s.pipeline_parallel, s.virtual_pipeline
+    work = work_of(chunk, layers_by_kind(coefficients.request), p, v)
+    most = coefficients.depth - p + 1
+    fewest = np.clip((work // p - _ends(chunk)) // np.maximum(_slow(coefficients), 1), 1, most)
+    return fewest, most
+
+
+def _shown(coefficients: Coefficients, count: Ints) -> Ints:
+    """Communication of a step that shows at least where the slowest chunk holds `count` layers, ns."""
+    each, once = (part.stage for part in coefficients.communication)
+    v, passes = coefficients.strategies.virtual_pipeline, coefficients.passes
+    chunks = passes * np.maximum(each["fixed"] + count * _fewest(each), 0)
+    found: Ints = np.maximum(chunks + once["fixed"] + v * _fewest(once), 0)
+    return found
+
+
+def _slow(coefficients: Coefficients) -> Ints:
+    """The most a layer takes of a chunk, ns."""
+    chunk, v = coefficients.chunk.stage, coefficients.strategies.virtual_pipeline
+    found: Ints = _most(chunk) + v * np.maximum(chunk["offloaded"].max(axis=1), 0)
+    return found
+
+
+def _ends(piece: dict[str, Ints]) -> Ints:
+    """What is fixed and what embedding and head add at most."""
+    found: Ints = piece["fixed"] + np.maximum(piece["first"], 0) + np.maximum(piece["last"], 0)
+    return found
+
+
 def _may_show_little(coefficients: Coefficients) -> Bools:
     """Rows of which some plan may show communication for a share of the step that is small enough.
 
@@ -56,24 +97,14 @@ def _may_show_little(coefficients: Coefficients) -> Bools:
     if share is None:
         return np.ones(len(s), dtype=np.bool_)
     chunk, tail = coefficients.chunk.stage, coefficients.tail.stage
-    each, once = (part.stage for part in coefficients.communication)
     p, v, passes = s.pipeline_parallel, s.virtual_pipeline, coefficients.passes
-    layers = coefficients.depth
-    slow = _most(chunk) + v * np.maximum(chunk["offloaded"].max(axis=1), 0)
-    ends = chunk["fixed"] + np.maximum(chunk["first"], 0) + np.maximum(chunk["last"], 0)
-    work = work_of(chunk, layers_by_kind(coefficients.request), p, v)
-    most = layers - p + 1
-    fewest = np.clip((work // p - ends) // np.maximum(slow, 1), 1, most)
-    longest = tail["fixed"] + np.maximum(tail["first"], 0) + np.maximum(tail["last"], 0)
-    longest = longest + most * v * (_most(tail) + np.maximum(tail["offloaded"].max(axis=1), 0))
+    fewest, most = _slowest_holds(coefficients)
+    longest = _ends(tail) + most * v * (_most(tail) + np.maximum(tail["offloaded"].max(axis=1), 0))
     rest = longest + (passes - 1) * coefficients.longest_wait
     least = np.full(len(s), np.inf)
     for count in (fewest, most):
-        shown = (
-            passes * np.maximum(each["fixed"] + count * _fewest(each), 0) + once["fixed"] + v * _fewest(once)
-        )
-        step = (passes + p - 1) * (ends + count * slow) + rest
-        least = np.minimum(least, np.maximum(shown, 0) / np.maximum(step, 1))
+        step = (passes + p - 1) * (_ends(chunk) + count * _slow(coefficients)) + rest
+        least = np.minimum(least, _shown(coefficients, count) / np.maximum(step, 1))
     found: Bools = SHARES * least * (1.0 - 1e-9) <= share
     return found
 

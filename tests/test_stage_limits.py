@@ -112,6 +112,15 @@ def test_a_tighter_limit_is_kept_and_costs_time(what: str, backend: str) -> None
     assert [breach.rule for breach in told] == [f"limits.{what}"]
 
 
+@pytest.mark.parametrize("share", [0.0089, 0.0055])
+def test_communication_that_shows_is_bounded(share: float) -> None:
+    """Even plans that keep a tight share lower the limit, floors of what shows leave few rows."""
+    outcome = Search(asked_of(4, "megatron", max_comm_fraction=share)).run()
+
+    assert outcome.proved and outcome.best is not None
+    assert outcome.tally.leaves <= 15 and outcome.tally.deterministic_time < 0.6
+
+
 def test_no_traffic_at_all_leaves_no_plan() -> None:
     """Machines that may not talk: the limit is in the clash, and a cure lets them."""
     answer = plan(asked_of(2, "fsdp", max_uplink_bytes_per_step=1))
