@@ -231,12 +231,13 @@ class Search:
         worth, part = some.within(self.limit_ns, small, self.request)
         bounds = some.bounds[worth]
         self._charge(PRICED_SECONDS * len(worth))
-        bounds = np.maximum(bounds, least_shown(part))
         even = uniform(part)
         if (share := comm_share(self.request)) is not None and len(self.request.model.kinds) == 1:
             self._try(part, even_step(part, share), kept=True)
         self._lower(part, even)
         near = nearly_within(part, bounds, self.limit_ns)
+        bounds = np.maximum(bounds, least_shown(part))
+        near &= bounds <= self.limit_ns
         talkative = near & ~may_keep(part)
         near[talkative] = False
         open_rows = np.flatnonzero(near & (even >= NEVER))
