@@ -8,7 +8,7 @@ from ..hardware.catalogue import attention_curve, attention_kernel
 from ..models.counts import attention_span
 from ..models.mixers import Attention, Mixing
 from .cards import clock_factor
-from .columns import Floats, distinct
+from .columns import Floats, distinct, numbered
 from .context import ring_ranks
 from .law import law
 from .layout import Layout
@@ -48,13 +48,15 @@ def _fused(layout: Layout, attention: Mixing, generation: str) -> tuple[Floats, 
     c = ring_ranks(layout)
     gpu = layout.cluster.node.gpu
     curve = attention_curve(gpu, attention_kernel(gpu, generation))
-    length = np.where(c > 1, sequence / (2.0 * c), float(sequence))
+    rings, _, ring = numbered(c)
+    length = np.where(rings > 1, sequence / (2.0 * rings), float(sequence))
     head = float(attention.head_dim + attention.rope_head_dim)
     width = attention.query_width + attention.output_width
     flops = 2.0 * layout.tokens * attention_span(attention, sequence) * width / layout.tensor
     flops = flops * max(clock_factor(layout.cluster, "bf16"), 1.0) ** law("attention_clock_share")
-    forward = flops / curve.forward_flops_per_s(length, head)
-    both = (1.0 + law("attention_backward_units")) * flops / curve.forward_backward_flops_per_s(length, head)
+    speed = curve.forward_flops_per_s(length, head)[ring]
+    twice = curve.forward_backward_flops_per_s(length, head)[ring]
+    forward, both = flops / speed, (1.0 + law("attention_backward_units")) * flops / twice
     return forward, both - forward
 
 

@@ -59,6 +59,21 @@ def distinct(values: Ints) -> Ints:
     return found
 
 
+def numbered(values: Ints) -> tuple[Ints, Ints, Ints]:
+    """The distinct whole numbers of a column, ascending, the first place of each, and which each value is.
+
+    As `numpy.unique` tells them, which sorts the places too: several times as long.
+
+    >>> [part.tolist() for part in numbered(np.array([3, 1, 3]))]
+    [[1, 3], [1, 0], [1, 0, 1]]
+    """
+    found = distinct(values)
+    place = np.searchsorted(found, values)
+    first = np.empty_like(found)
+    first[place[::-1]] = np.arange(len(values) - 1, -1, -1)  # of values given to one place the last stays
+    return found, first, place
+
+
 FLAGS = (
     "reshard_after_forward",
     "overlap_gradient_reduce",
@@ -201,10 +216,9 @@ class Strategies:
             if span == 1:
                 continue
             if size * span >= 2**62:
-                key, size = np.unique(key, return_inverse=True)[1].reshape(-1), len(self)
+                key, size = numbered(key)[2], len(self)
             key, size = key * span + (column - low), size * span
-        _, first, place = np.unique(key, return_index=True, return_inverse=True)
-        return first, place.reshape(-1)
+        return numbered(key)[1:]
 
     def row(self, index: int) -> dict[str, Any]:
         """Row `index` as keyword arguments of `Strategy` (without stages)."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..hardware import Cluster
 from ..inputs.record import dataclass
-from .columns import Floats, Ints
+from .columns import Floats, Ints, numbered
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,8 @@ class Group:
     def places(self) -> tuple[list[tuple[int, int, int]], Ints]:
         """The distinct (size, per_island, level), and the index of each row's into them."""
         packed = (self.size << 32) | (self.per_island << 8) | self.level
-        distinct, index = np.unique(packed, return_inverse=True)
-        found = [(int(key >> 32), int(key >> 8) & 0xFFFFFF, int(key) & 0xFF) for key in distinct]
-        return found, index.reshape(-1)
+        keys, _, index = numbered(packed)
+        return [(key >> 32, key >> 8 & 0xFFFFFF, key & 0xFF) for key in keys.tolist()], index
 
 
 def placed(cluster: Cluster, tensor: Ints, size: Ints, span: Ints, outer: Ints, stride: Ints) -> Group:

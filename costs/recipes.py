@@ -8,7 +8,7 @@ from ..models.backend import backend
 from ..models.recipe import Recipe, recipe
 from ..models.stack import stack, stack_names
 from ..models.strategy import BACKENDS, GRADIENT_DTYPES, PRECISIONS
-from .columns import Floats, Ints
+from .columns import Floats, Ints, numbered
 from .layout import Layout
 from .once import once
 from .portion import Portion
@@ -41,11 +41,11 @@ def _recipes(layout: Layout, portion: str) -> tuple[list[Recipe | None], Ints]:
     s = layout.strategies
     words = (s.software_stack * len(BACKENDS) + s.backend) * len(PRECISIONS) + s.precision
     words = words * len(GRADIENT_DTYPES) + s.gradient_dtype
-    _, first, place = np.unique(words, return_index=True, return_inverse=True)
+    _, first, place = numbered(words)
     if portion == "trained":
-        return [recipe_of(layout, row) for row in first.tolist()], place.reshape(-1)
+        return [recipe_of(layout, row) for row in first.tolist()], place
     quantised = portion == "quantised"
-    return [fixed_recipe_of(layout, row, quantised) for row in first.tolist()], place.reshape(-1)
+    return [fixed_recipe_of(layout, row, quantised) for row in first.tolist()], place
 
 
 def _each(layout: Layout, portion: str, field: str) -> Floats:

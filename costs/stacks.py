@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..hardware.site import Site
 from ..models.stack import Stack, holder, stacks
-from .columns import WORDS, Bools, Floats, Ints
+from .columns import WORDS, Bools, Floats, Ints, numbered
 from .law import law
 from .layout import Layout
 from .once import once
@@ -26,8 +26,8 @@ def of_stacks(field: str) -> NDArray[Any]:
 @once
 def _present(layout: Layout) -> tuple[tuple[str, ...], Ints]:
     """The software stacks that some row has, and which of them each row's is."""
-    codes, place = np.unique(layout.strategies.software_stack, return_inverse=True)
-    return tuple([WORDS["software_stack"][code] for code in codes.tolist()]), place.reshape(-1)
+    codes, _, place = numbered(layout.strategies.software_stack)
+    return tuple([WORDS["software_stack"][code] for code in codes.tolist()]), place
 
 
 def by_stack(layout: Layout, value: Callable[[str], float]) -> Floats:

@@ -8,7 +8,7 @@ from itertools import permutations
 
 import numpy as np
 
-from ..costs.columns import Bools, Floats, Ints, Strategies, code
+from ..costs.columns import Bools, Floats, Ints, Strategies, code, numbered
 from ..costs.context import context_buffers, context_term
 from ..costs.kernels import attention_seconds
 from ..costs.layout import Layout
@@ -159,8 +159,8 @@ def _distinct(rows: Strategies) -> tuple[Strategies, Ints]:
         reach *= most - least + 1
         packed = packed * (most - least + 1) + column - least
     assert reach < 2**62
-    _, first, place = np.unique(packed, return_index=True, return_inverse=True)
-    return Strategies.partial({name: getattr(rows, name)[first] for name in names}), place.reshape(-1)
+    _, first, place = numbered(packed)
+    return Strategies.partial({name: getattr(rows, name)[first] for name in names}), place
 
 
 def usual(rows: Strategies) -> Bools:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..costs.columns import Bools, Ints
+from ..costs.columns import Bools, Ints, numbered
 from ..costs.layout import Layout
 from ..costs.states import lasting_terms
 from ..costs.sums import Sum
@@ -23,7 +23,7 @@ def with_room(request: Request, found: Space) -> Space:
     """
     if not len(found.core):
         return found
-    _, first, core = np.unique(found.core, return_index=True, return_inverse=True)
+    _, first, core = numbered(found.core)
     keep = _hold_states(request, found, first)
     kinds: dict[tuple[int, bytes], int] = {}
     tables: list[Ints] = []

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ..costs.columns import NAMES, Ints, Strategies, code, usual_schedules
+from ..costs.columns import NAMES, Ints, Strategies, code, numbered, usual_schedules
 from ..inputs.record import dataclass
 from ..models.backend import Backend
 from ..models.divisors import EIGHT_BIT, misaligned
@@ -67,15 +67,14 @@ class Space:
         packed = (
             (self.cut << 47) | (self.exchange << 41) | (micro << 2) | (split << 1) | self.shapes[TENSOR_KNOB]
         )
-        _, first, place = np.unique(packed, return_index=True, return_inverse=True)
-        return Strategies.partial({name: self.shapes[name][first] for name in WORK}), place.reshape(-1)
+        _, first, place = numbered(packed)
+        return Strategies.partial({name: self.shapes[name][first] for name in WORK}), place
 
     @cached_property
     def exchange(self) -> Ints:
         """A small number for each kind and group of context ranks."""
         kind, group = self.shapes["context_parallel_kind"], self.shapes["ulysses_group_size"]
-        found: Ints = np.unique((group << 8) | kind, return_inverse=True)[1].reshape(-1)
-        return found
+        return numbered((group << 8) | kind)[2]
 
     @cached_property
     def sizes(self) -> Ints:
@@ -138,8 +137,7 @@ class Space:
         """Of each core the shape of smallest micro-batches and fewest chunks, then of `least`."""
         sizes, chunks = self.shapes["micro_batch_size"], self.shapes["virtual_pipeline"]
         order = np.lexsort((least, chunks, sizes, self.core))
-        _, first = np.unique(self.core[order], return_index=True)
-        found: Ints = order[first]
+        found: Ints = order[numbered(self.core[order])[1]]
         return found
 
 
