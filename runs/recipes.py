@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import csv
 import re
+from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 from typing import Any, get_args
@@ -44,10 +45,9 @@ class Recipe:
         words = (self.cells[key] for key in ("model", "gpu", "precision", "variant") if self.cells[key])
         return f"{' '.join(words)} of {self.cells['releases'].split()[0]}"
 
-    def differs(self, record: Record) -> int:
-        """Degrees in which its layout is not the row's, of those that the row says."""
-        said = [key for key in _DEGREES if record.integer(key)]
-        return sum(record.integer(key) != int(self.cells[key] or 1) for key in said)
+    def differs(self, said: Mapping[str, int]) -> int:
+        """Degrees in which its layout is another, of those that a row says."""
+        return sum(degree != int(self.cells[key] or 1) for key, degree in said.items())
 
     def distance(self, release: str) -> int:
         """Releases between its nearest one and `release`; one that is not known is the last."""
@@ -116,14 +116,16 @@ def recipe_of(record: Record) -> tuple[Recipe, int]:
     found = _CARD.search(record.text("gpu"))
     card, word = found[0].lower() if found else "", record.word("precision")
     mine = (_model(record), card, _PRECISIONS.get(word, word))
+    degrees = {key: degree for key in _DEGREES if (degree := record.integer(key))}
+    gpus, sequences = record.integer("gpus") or 1, record.text("global_batch_seqs")
 
     def order(recipe: Recipe) -> tuple[int, ...]:
         away = [
             recipe.cells[key] != value for key, value in zip(("model", "gpu", "precision"), mine, strict=True)
         ]
-        differs, distance = recipe.differs(record), recipe.distance(release)
-        batch = recipe.cells["global_batch_seqs"] != record.text("global_batch_seqs")
-        cards = abs(int(recipe.cells["gpus"] or 1) - (record.integer("gpus") or 1))
+        differs, distance = recipe.differs(degrees), recipe.distance(release)
+        batch = recipe.cells["global_batch_seqs"] != sequences
+        cards = abs(int(recipe.cells["gpus"] or 1) - gpus)
         return *away, differs + distance, differs, batch, cards
 
     best = min(recipes(), key=order)
