@@ -6,9 +6,12 @@ import numpy as np
 
 from ..models.recipe import losses
 from ..models.shares import trained_shares
+from ..models.stack import stacks
 from .columns import WORDS, Floats
 from .layout import Layout
 from .moments import Alive
+from .saved_sets import saved_sets
+from .stacks import by_stack
 from .terms import Note, Term, kib
 
 _LOGITS = Note(
@@ -22,7 +25,11 @@ _FURTHER = Note(
     "Megatron Core, multi_token_prediction.py: process_mtp_loss runs first, its backward after the main loss",
     "D",
 )
-_HEAD = Note("4 T h / split + 2 T h gathered under sequence parallel", "final norm and head input", "D")
+_HEAD = Note(
+    "4 T h / split, 8 where norms keep their input in fp32, + 2 T h gathered under sequence parallel",
+    "final norm and head input; by the saved sets",
+    "D",
+)
 
 
 def entry_bytes(layout: Layout) -> Floats:
@@ -88,12 +95,24 @@ def logits_terms(layout: Layout) -> list[Alive]:
     """Terms of the loss; alive at the end of the forward pass only."""
     states = layout.hidden_bytes
     gathered = np.where((layout.tensor > 1) & (layout.strategies.sequence_parallel > 0), states, 0.0)
-    head = kib(last=2.0 * states / layout.split_tokens + gathered)
+    head = kib(last=_final_norm(layout) * states / layout.split_tokens + gathered)
     return [
         Alive(("forward",), Term("logits", "stage", _LOGITS, kib(last=alive_bytes(layout)))),
         Alive(("forward",), Term("head_input", "stage", _HEAD, head)),
         *_further(layout),
     ]
+
+
+def _final_norm(layout: Layout) -> Floats:
+    """Hidden states that the final norm and the head keep: as a norm of a layer and what reads it."""
+    if layout.blocks[-1].norm != "rms":
+        return np.full(len(layout.strategies), 2.0)
+
+    def kept(name: str) -> float:
+        saved = saved_sets()[stacks()[name].activation_set]
+        return (saved.hidden - saved.mixer_input - saved.forward_input) / 4.0 + 1.0
+
+    return by_stack(layout, kept)
 
 
 def _further(layout: Layout) -> list[Alive]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..hardware.catalogue import host
-from ..models.optimizer import step_share, step_traffic_bytes
+from ..models.optimizer import by_operation_bytes, step_share, step_traffic_bytes
 from .activations import saved_of
 from .columns import Floats
 from .crossings import passes
@@ -20,7 +20,12 @@ from .stacks import stack_has
 from .states import local_parameters, weight_bytes
 from .terms import Note, Term, ns
 
-_STEP = Note("1.2 x 30 bytes a local parameter / (0.85 HBM)", "regression of 2026-11", "M", "s")
+_STEP = Note(
+    "1.2 x 30 bytes a local parameter / (0.85 HBM), 80 of Adam operation by operation (PyTorch's foreach)",
+    "regression of 2026-11; torch.optim.adam",
+    "M",
+    "s",
+)
 _HOST = Note(
     "28 bytes a parameter (other optimizers in proportion) / (eta DRAM), all cards of a node at once",
     "ml_engineering-001..012",
@@ -42,15 +47,27 @@ _ACTIVATIONS = Note(
 def optimizer_term(layout: Layout) -> Term:
     """The step on the card; offloaded layers leave it."""
     layer, first, last = local_parameters(layout)
-    each = law("optimizer_factor") * step_traffic_bytes(layout.training) / memory_rate(layout)
+    each = law("optimizer_factor") * _traffic(layout) / memory_rate(layout)
     on_card = np.where(layout.strategies.away("offload_optimizer"), 0.0, each)
     gone = np.where(layout.strategies.away("offload_optimizer"), each, 0.0)
     return Term(
         "optimizer",
         "stage",
         _STEP,
-        ns(layer=layer * each, offloaded=-layer * gone[:, None], first=first * on_card, last=last * on_card),
+        ns(
+            layer=layer * each[:, None],
+            offloaded=-layer * gone[:, None],
+            first=first * on_card,
+            last=last * on_card,
+        ),
     )
+
+
+def _traffic(layout: Layout) -> Floats:
+    """Bytes a local parameter that the step reads and writes: in one kernel, or operation by operation."""
+    fused = step_traffic_bytes(layout.training)
+    apart = by_operation_bytes(layout.training) or fused
+    return np.where(stack_has(layout, "step_kernel", "foreach"), apart, fused)
 
 
 def host_step_term(layout: Layout) -> Term:

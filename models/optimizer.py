@@ -45,6 +45,22 @@ def step_traffic_bytes(training: Training) -> float:
     return 2.0 * (short_moment_bytes(training.optimizer) + paged_bytes(training.optimizer)) + 6.0
 
 
+def by_operation_bytes(training: Training) -> float | None:
+    """The same where Adam steps operation by operation over all parameters; None for other optimizers.
+
+    Of weights 4 accesses, of gradients 2, of the first moment 3, of the second 5, and 6 of a temporary of its
+    type (torch.optim.adam, ``_multi_tensor_adam``: mul, lerp, mul, addcmul, sqrt, div, add, addcdiv).
+
+    >>> by_operation_bytes(Training(global_batch_size=1, sequence_length=1))
+    80.0
+    """
+    if training.optimizer not in ("adamw", "adamw-bf16"):
+        return None
+    kept = moment_bytes if training.master_weights else short_moment_bytes
+    width, moment = 4.0 if training.master_weights else 2.0, kept(training.optimizer) / 2.0
+    return (4 + 2) * width + (3 + 5 + 6) * moment
+
+
 def step_share(training: Training) -> float:
     """What a step moves over what AdamW with fp32 states moves, which rates of CPU Adam are measured with.
 

@@ -5,8 +5,9 @@ optimizer, framework or notes, with the rank behind "rank" or "r =" (16 where no
 the row). The optimizer is the first that its column, or the notes where that says "other", names; "paged"
 makes the 8-bit one paged. Frameworks that keep no fp32 copy of the weights say so in
 ``catalogue/frameworks.json``, rows by a precision like "bf16-true" or the words "no fp32 copy"; moments
-said to be bf16 lie beside an fp32 copy elsewhere. "LoRA on" in the notes names the matrices, else the
-software's own recipes do. "no_sync", or the software's rule, keeps gradients whole between micro-batches.
+said to be bf16 lie beside an fp32 copy elsewhere. "LoRA on" or "matrices are" in the notes name the
+matrices, else the software's own recipes do. "no_sync", or the software's rule, keeps gradients whole between
+micro-batches.
 "SQuAD packed" tells documents of that data set, within which attention stays.
 "Optimizer in backward" holds for its line of a cumulative table and those after it. Modules of Megatron Core
 that run again stand in the notes behind "recompute modules:" or "selective:", or in the row's recipe.
@@ -30,13 +31,16 @@ ON_THE_HOST = "offloaded activations -> on the card"
 
 _ADAPTERS = re.compile(r"\b(qlora|lora)\b")
 _RANK = re.compile(r"\b(?:rank|r)\s*[=:]?\s*(\d{1,5})\b")
-_ON = re.compile(r"\bq?lora (?:rank \d+ )?(?:on|target(?:s|ing)?) ([^;(.]*)")
+_ON = re.compile(r"(?:\bq?lora (?:rank \d+ )?(?:on|target(?:s|ing)?)|\bmatrices are) ([^;(.]*)")
 _MATRICES = (
     ("qkv", ("q_proj", "k_proj", "v_proj")),
     (r"query|\bq_proj|\bq\b", ("q_proj",)),
     (r"\bkeys?\b|\bk_proj|\bk\b", ("k_proj",)),
     (r"\bvalues?\b|\bv_proj|\bv\b", ("v_proj",)),
     (r"\bo_proj|linear_proj", ("o_proj",)),
+    (r"\bgate_proj", ("gate_proj",)),
+    (r"\bup_proj", ("up_proj",)),
+    (r"\bdown_proj", ("down_proj",)),
     ("attention", ("q_proj", "k_proj", "v_proj", "o_proj")),
 )
 _AGAIN = re.compile(r"(?:recompute[ _-]modules?|selective)\s*[:=(]\s*([^;.)]*)")

@@ -6,10 +6,18 @@ from typing import get_args
 
 import pytest
 
+from shardwise import Cluster, Request, price
 from shardwise.inputs import InputError
-from shardwise.models.optimizer import moment_bytes, named_recipe, step_traffic_bytes, with_optimizer
+from shardwise.models.optimizer import (
+    by_operation_bytes,
+    moment_bytes,
+    named_recipe,
+    step_traffic_bytes,
+    with_optimizer,
+)
 from shardwise.models.recipe import recipe, table
 from shardwise.models.training import Optimizer, Training
+from shardwise.plans import read_strategy
 
 OPTIMIZERS = get_args(Optimizer)
 
@@ -39,6 +47,28 @@ def test_a_step_moves_at_least_what_it_holds(optimizer: Optimizer) -> None:
     """Moments are read and written, the master copy too, and the gradient is read."""
     job = Training(global_batch_size=1, sequence_length=1, optimizer=optimizer)
     assert step_traffic_bytes(job) >= 2 * moment_bytes(optimizer) + 8 + 2
+
+
+@pytest.mark.parametrize(("master", "accesses"), [(True, 20 * 4), (False, 20 * 2)])
+def test_adam_operation_by_operation_passes_over_its_states_twenty_times(master: bool, accesses: int) -> None:
+    """mul 2, lerp 3, mul 2, addcmul 3, sqrt 2, div 2, add 2, addcdiv 4, of 4 bytes or of 2 without a copy."""
+    job = Training(global_batch_size=1, sequence_length=1, master_weights=master)
+    assert by_operation_bytes(job) == accesses > 2 * step_traffic_bytes(job)
+
+
+def test_a_stack_whose_adam_is_not_fused_steps_longer() -> None:
+    """Twice and two thirds: 80 bytes over 30; plain gradient descent takes as long under both."""
+
+    def seconds(stack: str, optimizer: Optimizer) -> int:
+        training = Training(global_batch_size=8, sequence_length=1024, optimizer=optimizer)
+        request = Request(model="llama-3.2-1b", cluster=Cluster.preset("dgx-a100-80gb"), training=training)
+        words = {"backend": "fsdp", "zero_stage": 3, "software_stack": stack}
+        return price(request, read_strategy(words, request.model, "test", training, 8)).terms_ns["optimizer"]
+
+    assert seconds("fsdp-eager-2023", "adamw") == pytest.approx(
+        80 / 30 * seconds("torchtune-eager-2024", "adamw"), rel=1e-3
+    )
+    assert seconds("fsdp-eager-2023", "sgd") == seconds("torchtune-eager-2024", "sgd")
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)

@@ -202,6 +202,18 @@ def test_hugging_face_code_says_what_is_fused() -> None:
     assert kept(year="2021", vocab="50257") == "hf-gpt2" != kept(year="2021", vocab="32000")
 
 
+def test_a_4_bit_base_prepared_by_peft_has_hidden_states_in_fp32() -> None:
+    """prepare_model_for_kbit_training casts embedding and norms; FSDP casts back, LLaMA-Factory none."""
+
+    def kept(framework: str, notes: str) -> str:
+        return stack(software_of(row(framework=framework, year="2024", notes=notes)).stack).full_set
+
+    assert kept("HF Transformers (TRL, PEFT)", "QLoRA rank 16") == "input-fp32"
+    assert kept("HF Transformers (TRL, PEFT)", "LoRA rank 16") == "input"
+    assert kept("HF Trainer, PyTorch FSDP", "QLoRA rank 16") == "input"
+    assert kept("HF Transformers (LLaMA-Factory)", "QLoRA rank 16") == "input"
+
+
 def test_kernels_written_in_cuda_put_gradients_in_place_of_logits() -> None:
     """llm.c's classifier reads 16-bit logits twice and writes once; its host has no interpreter."""
     found = software_of(row(framework="llm.c (CUDA)", year="2024"))
