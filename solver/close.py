@@ -194,6 +194,8 @@ def _strategies(rows: list[_Row]) -> Strategies:
 
 def _without_twins(entries: list[Entry]) -> list[Entry]:
     """Rows without those that cost the same in every coefficient; of such the least in (mechanisms, row)."""
+    if len(entries) < 2:
+        return entries
     least: dict[tuple[bytes, ...], Entry] = {}
     for entry in sorted(entries, key=lambda entry: (switches(entry.part, entry.row), entry.key)):
         least.setdefault(entry.part.signature(entry.row), entry)
