@@ -7,8 +7,8 @@ WHEEL := .venv-wheel
 MEGATRON := 0.19.0
 # A file at a time: its tests share what they solved.
 WORKERS := -n auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
-# Files that start ranks of their own are groups, whose tests share what these found; other tests go one by one.
-RANKS := -n auto --maxprocesses 4 --dist loadgroup
+# Each starts ranks of its own; a file's tests share what its ranks found. Those of most tests go first.
+RANKS := -n auto --maxprocesses 4 --dist loadfile
 INSTALL := -m pip install --quiet
 # What is imported is compiled then: most modules of the clients never are.
 LARGE := $(INSTALL) --no-compile

@@ -114,6 +114,20 @@ _HEADLESS = {
 }
 
 
+FAMILIES = [
+    name
+    for name in families().names
+    if families().family(name).role == "model"
+    and (name == "exaone" or families().family(name).source.startswith("transformers"))
+]
+"""Models of the tables that transformers has, or that are kept as such."""
+BY_PUBLICATION = {
+    # transformers gives rows to experts that compute nothing; a checkpoint has none, and neither does the
+    # published count (LongCat-Flash: 560e9)
+    "longcat_flash",
+}
+
+
 @cache
 def known() -> frozenset[str]:
     """Families of the tables of which transformers builds models by themselves."""
@@ -169,6 +183,15 @@ def _usual(kind: Any) -> Any:
 def parameters(module: Any) -> int:
     """Parameters of a module, shared ones once."""
     return sum(parameter.numel() for parameter in module.parameters())
+
+
+def real_total(config: dict[str, Any]) -> int | None:
+    """Parameters of the model that transformers builds, or None where it builds none."""
+    try:
+        model = built(config)
+    except Exception:
+        return None
+    return parameters(model)
 
 
 def defaults(family: str, given: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from plans_by_hand import deepspeed, plan, stage
 
 from shardwise.launch import emit
 
-pytestmark = [pytest.mark.clients, pytest.mark.xdist_group("deepspeed")]
+pytestmark = pytest.mark.clients
 
 WORLD, PARAMETERS, LAYERS = 2, 180_800, 4
 ACCUMULATED: dict[str, Any] = {"micro_batch_size": 2, "gradient_accumulation_steps": 2}

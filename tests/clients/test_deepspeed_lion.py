@@ -12,7 +12,7 @@ from plans_by_hand import deepspeed, plan, stage
 
 from shardwise.launch import emit
 
-pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.xdist_group("lion")]
+pytestmark = [pytest.mark.clients, pytest.mark.slow]
 
 WORLD, PARAMETERS = 2, 180_800
 

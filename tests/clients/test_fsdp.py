@@ -11,7 +11,7 @@ from plans_by_hand import fsdp, plan, stage, tiny
 from shardwise.launch import emit
 from shardwise.models import Strategy, Transformer
 
-pytestmark = [pytest.mark.clients, pytest.mark.xdist_group("fsdp")]
+pytestmark = pytest.mark.clients
 
 WORLD, PARAMETERS, TIED, NORMS = 4, 180_800, 164_416, 9 * 64
 ADAPTERS = 4 * 4 * (64 + 64 + 64 + 32)

@@ -13,7 +13,7 @@ from shardwise.launch import emit
 from shardwise.launch.megatron.layout import layers_of
 from shardwise.models import Run, Stage, Strategy
 
-pytestmark = [pytest.mark.clients, pytest.mark.xdist_group("pipeline")]
+pytestmark = pytest.mark.clients
 
 WORLD, LAYER, TABLE, NORM = 4, 64 * (64 + 2 * 32 + 64) + 3 * 64 * 128 + 2 * 64, 256 * 64, 64
 """Parameters of a layer, of embedding or head, of the last norm, in the tiny model."""

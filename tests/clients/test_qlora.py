@@ -10,7 +10,7 @@ from plans_by_hand import fsdp, plan
 
 from shardwise.launch import emit
 
-pytestmark = [pytest.mark.clients, pytest.mark.xdist_group("qlora")]
+pytestmark = pytest.mark.clients
 
 WORLD, RANK = 2, 4
 PLANS = {

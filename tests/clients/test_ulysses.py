@@ -11,7 +11,7 @@ from plans_by_hand import deepspeed, plan, stage
 
 from shardwise.launch import emit
 
-pytestmark = [pytest.mark.clients, pytest.mark.xdist_group("ulysses")]
+pytestmark = pytest.mark.clients
 
 WORLD, PARAMETERS = 4, 180_800
 FP32: dict[str, Any] = {"precision": "fp32", "gradient_dtype": "fp32"}
