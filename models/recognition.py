@@ -90,7 +90,20 @@ def _unknown(file: ConfigFile, model_type: str, classes: list[str]) -> InputErro
     met = ", ".join(shorten(key, 40) for key in keys[:8])
     more = f" and {len(keys) - 8} more" if len(keys) > 8 else ""
     reason += f"; the file holds {met}{more}" if keys else "; the file holds no other keys"
+    inner = _readable(file)
+    if inner:
+        reason += f"; its {inner} can be read: saved as a config.json of its own it plans the language model"
     return file.error(field, reason, _near(word), "unknown-family")
+
+
+def _readable(file: ConfigFile) -> str | None:
+    """The nested object, if there is one, that is a language model of a family with a table."""
+    for key, value in file.keys.items():
+        kind = value.get("model_type") if isinstance(value, dict) else None
+        name = families().of_model_type(kind) if isinstance(kind, str) else None
+        if name is not None and families().family(name).role == "model":
+            return key
+    return None
 
 
 def _near(word: str) -> list[str]:

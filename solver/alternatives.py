@@ -191,23 +191,24 @@ def offers(
 def _wishes(request: Request, plan: Plan, step: int) -> Iterator[tuple[str, dict[str, Any], int, str]]:
     """(what to set, fields, ns it must stay below to pay, caveat).
 
-    8-bit arithmetic where all cards have it; overlapped tensor ranks and link domains of a power of two from
-    one percent on; where states are offloaded, moments in 8 bits, and one more machine if the step falls by
-    more than its share of the cards.
+    8-bit arithmetic where all cards have it; overlapped tensor ranks and link domains of a power of two;
+    where states are offloaded, moments in 8 bits: each from one percent on; and one more machine if the step
+    falls by more than its share of the cards.
     """
+    pays = step - step // 100
     allowed = request.choose.precision or ("bf16",)
     for precision in kinds(request):
         if precision not in allowed:
-            yield f"precision={precision}", {"choose.precision": precision}, step, before(precision)
+            yield f"precision={precision}", {"choose.precision": precision}, pays, before(precision)
     able = "megatron" in (request.choose.backend or BACKENDS) and user_buffered(request.model)
     if able and request.choose.overlap_tensor_parallel is None and in_island(request, 2):
-        yield f"{TENSOR_KNOB}=true", {f"choose.{TENSOR_KNOB}": True}, step - step // 100, BUFFERS
+        yield f"{TENSOR_KNOB}=true", {f"choose.{TENSOR_KNOB}": True}, pays, BUFFERS
     yield from _narrower_domains(request, step)
     if plan.strategy.offload_optimizer == "none":
         return
     if moment_bytes(LIGHT) < moment_bytes(request.training.optimizer):
         warning = "moments in 8 bits are another optimizer; prove convergence first"
-        yield f"optimizer={LIGHT}", {"training.optimizer": LIGHT}, step, warning
+        yield f"optimizer={LIGHT}", {"training.optimizer": LIGHT}, pays, warning
     cluster = request.cluster
     if cluster.cards is None and not cluster.free and not cluster.others:
         more, fields = cluster.nodes + 1, {"cluster.nodes": cluster.nodes + 1}

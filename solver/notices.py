@@ -48,10 +48,11 @@ def notices(request: Request, ledger: Ledger, strategy: Strategy) -> tuple[Notic
     if strategy.offload_optimizer == "nvme":
         found.append(_nvme(request, strategy))
     if strategy.offload_optimizer == "cpu":
+        what = "optimizer states" if strategy.offload_params == "none" else "weights and optimizer states"
         found.append(
             Notice(
                 code="offload",
-                message=f"optimizer states live in host memory: {gib(1024 * ledger.host_node_kib)} a node",
+                message=f"{what} live in host memory: {gib(1024 * ledger.host_node_kib)} a node",
                 hint="the step rests on the host's memory bandwidth; bind cores to ranks and measure",
             )
         )

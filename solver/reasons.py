@@ -248,5 +248,8 @@ def _no_layout(request: Request, limits: Limits) -> Iterator[str]:
     details = details or list(broken_rules(request, limits))
     if not details and "choose.backend" in limits:
         details = [reason for _, reason in every]
+    if "limits.max_usd_per_hour" in limits:
+        origin = request.machine_origin("cluster.usd_per_hour")
+        details = [*details, f"the cluster costs {request.cluster.usd_per_hour:g} dollars an hour ({origin})"]
     yield from islice(dict.fromkeys(details), SHOWN)
     yield _upper(f"{because(limits.values())}no layout is left")

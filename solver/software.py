@@ -99,4 +99,4 @@ def refusals(request: Request) -> Iterator[tuple[str, str]]:
                 why = known.because.get("precision", words)
                 yield "choose.precision", f"{name} plans have no {precision}: {why}"
             elif gpu.peak_flops_per_s(precision) is None:
-                yield "choose.precision", f"a {gpu.name} has no {precision} arithmetic"
+                yield "choose.precision", f"{gpu.name} has no {precision} arithmetic"

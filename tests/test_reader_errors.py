@@ -318,3 +318,14 @@ def test_a_language_model_of_which_nothing_is_told_is_refused(value: object) -> 
         parse_config({**whole, "text_config": value}, "config.json")
 
     assert (caught.value.field, caught.value.code) == ("text_config", "missing")
+
+
+def test_an_unknown_whole_names_the_part_that_can_be_read() -> None:
+    """A new model of several parts has, as a rule, a language model of a known family."""
+    keys = {"model_type": "seen_vl", "vision_config": {"model_type": "siglip_vision_model"}}
+    plain = refusal({**keys, "text_config": {"model_type": "rwkv"}})
+    known = refusal({**keys, "text_config": LLAMA})
+
+    assert known.code == plain.code == "unknown-family"
+    assert "text_config can be read" in known.reason
+    assert "can be read" not in plain.reason
