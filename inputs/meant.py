@@ -72,4 +72,5 @@ def words(field: FieldInfo | None) -> list[str]:
         found += [each for each in level if isinstance(each, str)]
         level = [inner for each in level for inner in get_args(each)]
     default = field.get_default() if field else None
-    return found or [each for each in default or () if isinstance(each, str)]
+    listed = default if isinstance(default, tuple) else ()
+    return found or [each for each in listed if isinstance(each, str)]

@@ -44,7 +44,8 @@ def cures(request: Request, conflict: tuple[Conflict, ...], asking: Asking) -> t
     """Changes that make `request` feasible: without new cards first, then fewest cards, then step time.
 
     Each is solved as its asker will put it. Single changes, of degrees also those nearest to what was asked;
-    pairs where no single one without new cards is enough; more nodes with one change where neither helps.
+    pairs where no single one without new cards is enough; more nodes with one change where neither helps; all
+    knobs left free together where nothing else does.
     """
     singles = list(_changes(request, {member.limit for member in conflict}, asking))
     found = [cure for change in singles if (cure := _cured(request, asking, change))]
@@ -58,6 +59,8 @@ def cures(request: Request, conflict: tuple[Conflict, ...], asking: Asking) -> t
         freed = [change for change in singles if change[0].startswith("choose.")]
         found = [cure for change in freed if (cure := _more_nodes(request, asking, change))]
     found += [more] if more else []
+    if not found:
+        found = list(_all_freed(request, singles, asking))
     return tuple(sorted(found, key=_rank))
 
 
@@ -96,6 +99,18 @@ def _freed(request: Request) -> Iterator[Change]:
     rules = request.choose.rules
     for rule in rules:
         yield "choose.rules", [other for other in rules if other != rule], f'drop the rule "{rule}"'
+
+
+def _all_freed(request: Request, singles: list[Change], asking: Asking) -> Iterator[Cure]:
+    """All knobs left free together; told are those whose value changes by it."""
+    knobs = tuple(change for change in singles if change[0].startswith("choose.") and change[1] is None)
+    if len(knobs) < 3:
+        return
+    to = _to_set(request, asking, knobs)
+    changed = [one for one, text in zip(knobs, to, strict=False) if text != value_now(request, one[0])]
+    cure = _cured(request, asking, *changed) if changed else None
+    if cure:
+        yield cure
 
 
 def _near(request: Request, found: list[Cure], asking: Asking) -> Iterator[Cure]:
@@ -236,7 +251,13 @@ def _to_set(request: Request, asking: Asking, changes: tuple[Change, ...]) -> li
 
 
 def _more_nodes(request: Request, asking: Asking, *also: Change) -> Cure | None:
-    """The least number of nodes for which a plan exists: doublings, then between the last two."""
+    """The least number of nodes for which a plan exists: doublings, then between the last two.
+
+    Of a part of a node first the least larger part.
+    """
+    part = _larger_part(request, asking, also)
+    if part is not None:
+        return part
     now = 0 if request.cluster.cards is not None else request.cluster.nodes
     fields = {field: value for field, value, _ in also}
     high = max(1, now * 2)
@@ -248,10 +269,20 @@ def _more_nodes(request: Request, asking: Asking, *also: Change) -> Cure | None:
     between = range(low, high) if high <= MOST_NODES else range(0)
     nodes = next((n for n in between if _fits(request, fields | {"cluster.nodes": n}, asking)), high)
     new = nodes * request.cluster.node.gpus - request.cluster.gpus
-    more = ("cluster.nodes", nodes, "take more nodes")
+    more = ("cluster.nodes", nodes, "take the whole node" if nodes == 1 else "take more nodes")
     return _cured(request, asking, *also, more, new_gpus=new) or _cured(
         request, asking, *also, more, *_network(request), new_gpus=new
     )
+
+
+def _larger_part(request: Request, asking: Asking, also: tuple[Change, ...]) -> Cure | None:
+    """The fewest cards of the one node that fit, where the request has a part of it."""
+    fields = {field: value for field, value, _ in also}
+    for cards in range((request.cluster.cards or request.cluster.node.gpus) + 1, request.cluster.node.gpus):
+        if _fits(request, fields | {"cluster.gpus": cards}, asking):
+            larger = ("cluster.gpus", cards, "take more cards of the node")
+            return _cured(request, asking, *also, larger, new_gpus=cards - request.cluster.gpus)
+    return None
 
 
 def _network(request: Request) -> tuple[Change, Change]:

@@ -108,3 +108,37 @@ def test_more_cards_than_a_machine_has_ask_for_a_network(
 
     assert main([command, str(asked), *flags, "--json"]) == 2
     assert json.loads(capsys.readouterr().out)["error"]["field"] == "cluster.nic_gbit_per_s"
+
+
+def test_a_part_of_a_machine_grows_before_machines_are_added(capsys: pytest.CaptureFixture[str]) -> None:
+    """The fewest cards of the one machine that hold the job, not all of them."""
+    words = ["plan", "llama-3.1-70b", "--cluster", "dgx-a100-40gb", "--gpus", "1", "--json"]
+    words += ["--global-batch-size", "16", "--sequence-length", "2048", "--set", "trainable=qlora(16)"]
+    words += ["--set", "offload_optimizer=none", "--set", "offload_params=none"]
+    assert main(words) == 1
+    (cure,) = json.loads(capsys.readouterr().out)["cures"]
+
+    assert (cure["set"], cure["new_gpus"]) == ("cluster.gpus=4", 3)
+    assert main([*words, "--set", cure["set"]]) == 0
+    assert main([*words, "--set", "cluster.gpus=2"]) == 1
+
+
+@pytest.mark.slow
+def test_knobs_are_freed_together_where_no_fewer_are_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Told are those whose value changes: tensor parallel stays as it was."""
+    monkeypatch.chdir(tmp_path)
+    pools = "".join(
+        f'[[cluster.pool]]\nmachine = "{name}"\nnodes = 1\n' for name in ("dgx-h100", "dgx-a100-80gb")
+    )
+    job = "[training]\nglobal_batch_size = 64\nsequence_length = 32768\n"
+    knobs = 'recompute = "none"\noffload_optimizer = "none"\npipeline_parallel = 2\ntensor_parallel = 1\n'
+    Path("pools.toml").write_text(f'model = "llama-3.1-70b"\n{pools}{job}[choose]\n{knobs}', encoding="utf-8")
+    assert main(["plan", "pools.toml", "--json"]) == 1
+    (cure,) = json.loads(capsys.readouterr().out)["cures"]
+
+    assert {one.partition("=")[0] for one in cure["set"].split(",")} == {
+        "choose.recompute", "choose.offload_optimizer", "choose.pipeline_parallel",
+    }  # fmt: skip
+    assert main(["plan", "pools.toml", "-q", "--set", cure["set"]]) == 0
