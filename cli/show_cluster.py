@@ -20,7 +20,7 @@ def asked(name: str, flags: dict[str, object], sets: Sequence[str]) -> ClusterCa
     from ..inputs.origin import placed
     from ..plans.cluster_table import cluster_of
     from ..plans.model_name import is_path
-    from ..plans.settings import FLAGS
+    from ..plans.settings import FLAGS, parsed
     from .cards import cluster_card
 
     key = "file" if is_path(name) else "preset"
@@ -29,7 +29,8 @@ def asked(name: str, flags: dict[str, object], sets: Sequence[str]) -> ClusterCa
     except InputError as error:
         if key == "file" and error.field == "cluster.gpu" and error.code == "missing":
             return _seen(name, error)
-        raise placed(error, {**FLAGS, f"cluster.{key}": "argument"}) from None
+        told = {field: origin for field, _, origin in map(parsed, sets)}
+        raise placed(error, {**FLAGS, f"cluster.{key}": "argument", **told}) from None
 
 
 def _table(flags: dict[str, object], sets: Sequence[str]) -> dict[str, Any]:

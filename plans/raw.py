@@ -13,10 +13,11 @@ from ..inputs.record import dataclass
 
 @dataclass
 class Raw:
-    """Plain tables and, by dotted path, the origin of what stands in them."""
+    """Plain tables and, by dotted path, the origin of what stands in them; `name` is that of the rest."""
 
     tree: dict[str, Any] = field(default_factory=dict)
     origins: dict[str, str] = field(default_factory=dict)
+    name: str = "command line"
 
 
 def read_source(source: str, field: str = "request") -> tuple[str, str]:
@@ -43,4 +44,4 @@ def raw_of(text: str, name: str) -> Raw:
     begins = text.lstrip("\ufeff \t\r\n").startswith(("{", "[{"))
     is_json = begins or name.lower().endswith(".json")
     tree, lines = (json_tables if is_json else toml_tables)(text, name, "request")
-    return Raw(tree, {path: f"{name}:{line}" for path, line in lines.items()})
+    return Raw(tree, {path: f"{name}:{line}" for path, line in lines.items()}, name)

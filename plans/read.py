@@ -64,7 +64,7 @@ class Asked:
 
     def request(self, *more: str) -> Request:
         """The request, with `more` settings as if each stood in a last ``--set``. Raises `InputError`."""
-        raw = Raw(deepcopy(self.raw.tree), dict(self.raw.origins))
+        raw = Raw(deepcopy(self.raw.tree), dict(self.raw.origins), self.raw.name)
         return _laid(raw, self.folder, self.flags, [*self.sets, *more] if more else self.sets)
 
 
@@ -199,13 +199,17 @@ def _built(raw: Raw, folder: Path | None) -> Request:
 
 
 def _in_list(error: InputError, raw: Raw) -> InputError:
-    """`error` with the line of the one value of a list that is at fault, where the list has several lines."""
+    """`error` with the line of the one value of a list that is at fault, where the list has several lines.
+
+    What stands nowhere is told with the request it is missing from.
+    """
     held: Any = raw.tree
     for word in error.field.split("."):
         held = held.get(word) if isinstance(held, dict) else None
     values = held if isinstance(held, list) else []
     at = next((number for number, value in enumerate(values) if shorten(value) == error.value), None)
-    origin = raw.origins.get(f"{error.field}.{at}", error.origin)
+    nowhere = error.origin in (*TABLES, "request")
+    origin = raw.origins.get(f"{error.field}.{at}", raw.name if nowhere else error.origin)
     return InputError(error.field, error.value, origin, error.reason, legal=error.legal, code=error.code)
 
 

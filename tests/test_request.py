@@ -348,7 +348,7 @@ def test_what_is_missing_says_how_to_give_it(tmp_path: Path) -> None:
     assert refusal(None).field == "model"
     assert "--cluster" in refusal("llama-3.1-8b").reason
     error = refusal("llama-3.1-8b", {"cluster.preset": "dgx-h100"})
-    assert error.field == "training.global_batch_size"
+    assert (error.field, error.origin) == ("training.global_batch_size", "command line")
     assert "--global-batch-size" in error.reason
 
 
