@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ..inputs import InputError
+from ..inputs import InputError, nearest
 from ..inputs.kinds import refuse_no_mapping, refuse_other
 from ..inputs.origin import as_input_error, placed
 from ..models import Strategy, Training, Transformer
@@ -60,6 +60,7 @@ def _completed(
     cards: int | None,
 ) -> Strategy:
     fields = choices(data, "strategy", origin)
+    _refuse_unknown(fields, origin)
     engine = _engine(fields.get("backend"), origin)
     word = data.get("recompute")
     if cards is not None and "data_parallel" not in fields:
@@ -83,6 +84,14 @@ def _completed(
         raise InputError("strategy.stages", held, origin, reason, code="contradiction")
     refuse_contradiction(data, strategy, "strategy", origin)
     return strategy
+
+
+def _refuse_unknown(fields: Mapping[str, Any], origin: str) -> None:
+    """Refuses a key that no strategy has, before what is missing: that may be what it misspells."""
+    for key, value in fields.items():
+        if key not in Strategy.model_fields:
+            reason, legal = "is not known", nearest(str(key), Strategy.model_fields)
+            raise InputError(f"strategy.{key}", value, origin, reason, legal=legal, code="unknown-field")
 
 
 def _engine(name: object, origin: str) -> Backend:

@@ -254,6 +254,8 @@ def test_bad_command_lines(
     [
         ({}, "strategy.backend"),
         ({"backend": "jax"}, "strategy.backend"),
+        ({"zero_stag": 2}, "strategy.zero_stag"),
+        ({"backen": "fsdp"}, "strategy.backen"),
         ({"backend": "fsdp", "tensor_parallel": -1}, "strategy.tensor_parallel"),
         ({"backend": "fsdp", "tensor_paralel": 1}, "strategy.tensor_paralel"),
         ({"backend": "fsdp", "stages": [{"layers": 3}]}, "strategy.stages"),
