@@ -90,8 +90,8 @@ def transformers(plan: Plan) -> dict[str, str]:
     command += ['"$script" training_arguments.json']
     exports = (f"export {name}={value}" for name, value in variables(plan.strategy).items())
     setup = ('script="$(realpath "${TRAIN_SCRIPT:-train.py}")"', 'cd "$here"', *exports)
-    assumed = ("loss_kernel",) if plan.strategy.backend == "fsdp" else ()
-    return {FILE: _script(plan, _note(shape(plan)), needed, command, (*assumed, "software_stack"), setup)}
+    assumed = ("loss_kernel", "software_stack")
+    return {FILE: _script(plan, _note(shape(plan)), needed, command, assumed, setup)}
 
 
 def fsdp(plan: Plan) -> dict[str, str]:

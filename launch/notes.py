@@ -127,10 +127,10 @@ def _trainer_fsdp(plan: Plan) -> Iterator[str]:
         "Make the `TrainingArguments` before the model: then one rank of a machine loads it, and the others "
         f"wait for their shards; load it in {_loaded(plan.request)}."
     )
-    if plan.strategy.loss_kernel == "eager":
+    if plan.strategy.loss_kernel == "hf-eager":
         yield (
-            "The plan prices the loss as `cross_entropy(logits, next_tokens)` on labels you shift: hand the "
-            "`Trainer` a `compute_loss_func` that does so; the model's own loss keeps more copies of them."
+            "The plan prices the loss as Transformers until 4.48 had it, which copied logits to shift them: "
+            "newer ones shift the labels and take less (`--set loss_kernel=eager`)."
         )
     if replicas_of(plan.strategy) > 1:
         yield "The mesh of replicas stands in `launch.sh`, as variables of Accelerate: no JSON can hold it."

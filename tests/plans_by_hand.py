@@ -59,7 +59,7 @@ def deepspeed(zero_stage: int, ranks: int, **changes: Any) -> Strategy:
     values: dict[str, Any] = {
         "backend": "deepspeed",
         "software_stack": "deepspeed-2024",
-        "loss_kernel": "hf-eager",
+        "loss_kernel": "eager",
         "data_parallel": ranks,
         "zero_stage": zero_stage,
         "shard_group_size": ranks * changes.get("context_parallel", 1) if zero_stage else 1,

@@ -93,7 +93,7 @@ def _deepspeed(dice: random.Random, model: Transformer) -> Strategy:
         secondary_shard_group_size=dice.choice([1, 2, 8]) if doubles else 1,
         precision=precision,
         gradient_dtype=gradients,
-        loss_kernel=dice.choice(["hf-eager", "chunked"]),
+        loss_kernel=dice.choice(["eager", "hf-eager", "chunked"]),
         software_stack=dice.choice(["deepspeed-2024", "deepspeed-2021"]),
         offload_optimizer="none" if offload == "none" else "cpu",
         offload_params="cpu" if offload == "both" and zero == 3 else "none",

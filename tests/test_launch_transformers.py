@@ -100,11 +100,11 @@ def test_optim_names_the_optimizer(optimizer: str, named: str) -> None:
 
 @pytest.mark.parametrize(("loss", "liger"), [("chunked", True), ("hf-eager", False), ("eager", False)])
 def test_liger_s_loss_and_the_model_s_own_are_written(loss: str, liger: bool) -> None:
-    """Only a loss of the script's own needs a word in the README."""
+    """Only a loss that Transformers no longer have needs a word in the README."""
     made = plan(fsdp(3, 8, loss_kernel=loss, **BF16))
 
     assert arguments(made).use_liger_kernel is liger
-    assert ("compute_loss_func" in emit(made, "transformers")["README.md"]) == (loss == "eager")
+    assert ("until 4.48" in emit(made, "transformers")["README.md"]) == (loss == "hf-eager")
 
 
 def test_gradients_are_reduced_after_each_micro_batch_unless_the_job_says_otherwise() -> None:
@@ -114,7 +114,7 @@ def test_gradients_are_reduced_after_each_micro_batch_unless_the_job_says_otherw
 
 
 ARGUMENTS = {"output_dir": "o", "bf16": True, "per_device_train_batch_size": 2}
-SHARED = {"micro_batch_size": 2, "gradient_dtype": "bf16", "loss_kernel": "hf-eager"}
+SHARED = {"micro_batch_size": 2, "gradient_dtype": "bf16", "loss_kernel": "eager"}
 
 
 @pytest.mark.parametrize(

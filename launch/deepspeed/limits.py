@@ -9,7 +9,7 @@ from ...models.transformer import Transformer
 from ..objections import backend_objections, exchange_objections
 from ..refused import Objection
 
-LOSSES = {"hf-eager", "chunked"}
+LOSSES = {"eager", "hf-eager", "chunked"}
 
 
 def objections(strategy: Strategy, model: Transformer) -> Iterator[Objection]:
@@ -19,7 +19,9 @@ def objections(strategy: Strategy, model: Transformer) -> Iterator[Objection]:
     yield from _zero(strategy)
     yield from _layers(strategy)
     if strategy.loss_kernel not in LOSSES:
-        reason = "the Hugging Face model computes its own loss: hf-eager, or chunked with Liger kernels"
+        reason = (
+            "the Hugging Face model computes its own loss: eager (hf-eager before 2025), or Liger's, chunked"
+        )
         yield Objection("loss_kernel", strategy.loss_kernel, reason)
 
 

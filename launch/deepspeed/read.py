@@ -57,7 +57,7 @@ def fields(bundle: Bundle, file: Document, cards: int) -> dict[str, Any]:
     found["offload_optimizer"] = _place(file, "offload_optimizer")
     found["offload_params"] = _place(file, "offload_param")
     found["recompute"] = "full" if _recomputes(file, trainer) else "none"
-    found["loss_kernel"] = "chunked" if trainer.switch("use_liger_kernel") else "hf-eager"
+    found["loss_kernel"] = "chunked" if trainer.switch("use_liger_kernel") else "eager"
     return found
 
 

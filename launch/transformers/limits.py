@@ -22,7 +22,7 @@ def objections(strategy: Strategy, model: Transformer) -> Iterator[Objection]:
     elif strategy.backend == "fsdp":
         yield from plugin_objections(strategy, model)
         if strategy.loss_kernel not in LOSSES:
-            reason = "the trainer has the model's own loss (hf-eager), Liger's (chunked) or yours (eager)"
+            reason = "the trainer has the model's own loss (eager; hf-eager before 2025) or Liger's (chunked)"
             yield Objection("loss_kernel", strategy.loss_kernel, reason)
     else:
         reason = "only plans made for backend deepspeed or fsdp can be written"

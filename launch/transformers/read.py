@@ -50,7 +50,7 @@ def fields(bundle: Bundle, file: Document, cards: int, per_node: int) -> dict[st
         "gradient_accumulation_steps": trainer.number("gradient_accumulation_steps") or 1,
         "precision": precision,
         "gradient_dtype": precision,
-        "loss_kernel": "chunked" if trainer.switch("use_liger_kernel") else "hf-eager",
+        "loss_kernel": "chunked" if trainer.switch("use_liger_kernel") else "eager",
         "offload_optimizer": place,
         "offload_params": place,
         "recompute": "full" if again else "none",

@@ -157,7 +157,7 @@ STEPPED = {
 """Optimizers that launch files can name."""
 
 LOSSES = {
-    ("deepspeed", "hf-eager"), ("deepspeed", "chunked"),
+    ("deepspeed", "eager"), ("deepspeed", "hf-eager"), ("deepspeed", "chunked"),
     ("fsdp", "eager"), ("fsdp", "compiled"),
     ("megatron", "megatron"),
 }  # fmt: skip

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # tiny-llama on 2 x 8 H100-SXM-80GB. Run it on each of the 2 machines.
 # TRAIN_SCRIPT is your script, train.py by default; further arguments are handed to it.
-# assumes: loss_kernel=hf-eager software_stack=deepspeed-2024
+# assumes: loss_kernel=eager software_stack=deepspeed-2024
 set -euo pipefail
 : "${MASTER_ADDR:?set MASTER_ADDR to the name of the first machine}"
 here="$(cd "$(dirname "$0")" && pwd)"
