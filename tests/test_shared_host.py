@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Any
 
+import numpy as np
 import pytest
 from oracle.brute import Least, brute, faults
 from oracle.evaluate import Evaluator
@@ -21,12 +22,15 @@ from shardwise.models import Attention, Block, FeedForward, Training
 from shardwise.models.strategy import RANK_ORDERS
 from shardwise.plans import MemoryReport, Request, read_strategy
 from shardwise.plans.report import memory_report, price
+from shardwise.solver import close, few
 from shardwise.solver.bounds import can_fit, within
 from shardwise.solver.coefficients import Coefficients
 from shardwise.solver.leaf import Leaf
 from shardwise.solver.lower import time_bound
 from shardwise.solver.search import Search
 from shardwise.solver.space import rows
+
+Route = Callable[[pytest.MonkeyPatch], None]
 
 
 def two_nodes(host_memory_bytes: int | None) -> Request:
@@ -60,12 +64,35 @@ def loads(request: Request, least: Least) -> list[int]:
     return [evaluator.weight(stage, part).host_kib for stage, part in enumerate(least.layout)]
 
 
-def test_host_memory_of_a_node_decides_the_split(monkeypatch: pytest.MonkeyPatch) -> None:
+def by_the_solver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leaves are left to CP-SAT, however few ways they have."""
+    monkeypatch.setattr(close, "few_ways", lambda *_: None)
+
+
+def forgotten_by_the_solver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So, and without the rule of the host."""
+    by_the_solver(monkeypatch)
+    monkeypatch.setattr(Leaf, "_host", lambda _: None)
+
+
+def forgotten_of_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All ways of a leaf are looked at, and kept whatever the host has."""
+    monkeypatch.setattr(few, "_kept", lambda _, stages, __: np.ones(len(stages), dtype=bool))
+
+
+ROUTES = ((lambda _: None, forgotten_of_few), (by_the_solver, forgotten_by_the_solver))
+
+
+@pytest.mark.parametrize(("route", "forgetful"), ROUTES, ids=("few ways", "solver"))
+def test_host_memory_of_a_node_decides_the_split(
+    route: Route, forgetful: Route, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With one KiB less host memory than the fastest split needs, another is best; only the leaf can know.
 
     No stage alone comes near the limit, so no option and no bound sees it: bounds are the same with and
     without it. A leaf that forgets the host returns a plan that breaks the limit.
     """
+    route(monkeypatch)
     ample = two_nodes(None)
     free = brute(ample).best
     assert free is not None and free.layout is not None
@@ -83,7 +110,7 @@ def test_host_memory_of_a_node_decides_the_split(monkeypatch: pytest.MonkeyPatch
     assert found.step_ns == bound.step_ns
     assert faults(tight, found.strategy, found.step_ns) == []
     _same_bounds(ample, tight, bound.step_ns)
-    monkeypatch.setattr(Leaf, "_host", lambda _: None)
+    forgetful(monkeypatch)
     careless = Search(tight).run().best
     assert careless is not None
     assert careless.step_ns == free.step_ns
