@@ -124,18 +124,17 @@ class Search:
     def _lower(self, part: Coefficients, steps: Ints) -> None:
         """Plans of the rows of `part` that take `steps` may lower the limit."""
         if on_stages(self.request):
-            self._try(part, steps)
+            self._try(part, steps, np.full(len(steps), self.limit_ns))
         elif len(steps) and (least := int(steps.min())) <= self.limit_ns:
             self.limit_ns = least
             self.leader = Entry(least, part, int(steps.argmin()), None)
 
-    def _try(self, part: Coefficients, steps: Ints, kept: bool = False) -> None:
-        """Solves the most promising rows, as their even plans need not keep limits on stages."""
+    def _try(self, part: Coefficients, steps: Ints, most: Ints) -> None:
+        """Solves the rows of the fastest even plans, which may break limits, each for `most` ns at most."""
         for row in np.argsort(steps, kind="stable")[:TRIED].tolist():
             if steps[row] > self.limit_ns:
                 break
-            limit_ns = int(steps[row]) if kept else self.limit_ns
-            probe = Closing(self.request, self.rules, Tally(), limit_ns, TRY_SECONDS)
+            probe = Closing(self.request, self.rules, Tally(), int(most[row]), TRY_SECONDS)
             found = probe.alone(Entry(0, part, row, None))
             self._charge(probe.tally.deterministic_time)
             if found is not None:
@@ -233,7 +232,8 @@ class Search:
         self._charge(PRICED_SECONDS * len(worth))
         even = uniform(part)
         if (share := comm_share(self.request)) is not None and len(self.request.model.kinds) == 1:
-            self._try(part, even_step(part, share), kept=True)
+            modest = even_step(part, share)
+            self._try(part, modest, modest)
         self._lower(part, even)
         near = nearly_within(part, bounds, self.limit_ns)
         bounds = np.maximum(bounds, least_shown(part))
