@@ -42,6 +42,7 @@ def sharded_from(
 def whole_below(known: Backend) -> dict[str, int]:
     """By term, the first ZeRO stage of a backend that shards it over data ranks; terms that none shards lack.
 
+    >>> from shardwise.models.backend import backend
     >>> [whole_below(backend(name)) for name in ("fsdp", "megatron")]
     [{'weights': 2, 'gradients': 2, 'optimizer': 2}, {'optimizer': 1}]
     """
